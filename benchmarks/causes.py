@@ -28,8 +28,8 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from trl import SFTConfig, SFTTrainer
 
 from forgetwatch import ForgetWatchCallback, Probe, Snapshot, Trajectory
-from forgetwatch.comparing import Causes, why_lost
-from forgetwatch.probes import answers_of, category_words, nearness_to
+from forgetwatch.comparing.causes import Causes, why_lost
+from forgetwatch.probes.checking import answers_of, category_words, nearness_to
 
 RATES: Final = (2.5e-4, 5e-4, 1e-3, 2e-3)
 STEPS: Final = 120

@@ -17,10 +17,12 @@ import time
 
 import numpy as np
 
-from forgetwatch.comparing import Comparison, Trajectory
-from forgetwatch.comparing.comparison import Items, category_means, paper_compat
+from forgetwatch.comparing.comparison import Comparison, Items, category_means, paper_compat
 from forgetwatch.comparing.groups import count_groups
-from forgetwatch.measures import AlignedPairs, Labels, Rows
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.measures.aligned import AlignedPairs
+from forgetwatch.measures.base import Rows
+from forgetwatch.measures.option_columns import Labels
 from forgetwatch.snapshot import Snapshot
 
 TASKS, CATEGORIES = 100, 10

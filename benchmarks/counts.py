@@ -224,7 +224,7 @@ def count(case: dict[str, Any]) -> dict[str, Any]:
     import transformers
     import workloads
 
-    from forgetwatch.scoring import Scorer
+    from forgetwatch.scoring.scorer import Scorer
 
     transformers.logging.set_verbosity_error()
     probe = workloads.standard() if case["workload"] == "standard" else workloads.five_shot(case["items"])

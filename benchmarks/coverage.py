@@ -34,22 +34,12 @@ from looks import (
 )
 from worlds import Population, draw_rows, know_or_guess, option_scores, planted_losses, score_changes
 
-from forgetwatch.metrics import (
-    Cells,
-    Confidence,
-    Interval,
-    alarm_level,
-    count_cells,
-    count_known,
-    effective_items,
-    flip_interval,
-    guess_corrected,
-    newcombe,
-    paper,
-    sign_flip,
-    wilson,
-)
+from forgetwatch.metrics.guessing import guess_corrected, paper
+from forgetwatch.metrics.intervals import Interval, effective_items, flip_interval, newcombe, wilson
+from forgetwatch.metrics.known import Confidence, count_known
 from forgetwatch.metrics.log_score import log_score
+from forgetwatch.metrics.significance import alarm_level, sign_flip
+from forgetwatch.metrics.transitions import Cells, count_cells
 
 SEED = 20251017
 OUT = Console(highlight=False, width=120)

@@ -18,9 +18,10 @@ from dataclasses import replace
 import torch
 from peft import LoraConfig, get_peft_model
 
-from forgetwatch.probes import load_probe
+from forgetwatch.probes.named import load_probe
 from forgetwatch.run.drift import drift_prompts, read_under, sample_completions
-from forgetwatch.scoring import Scorer, load_model
+from forgetwatch.scoring.model_loading import load_model
+from forgetwatch.scoring.scorer import Scorer
 
 
 def main() -> None:

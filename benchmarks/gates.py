@@ -23,8 +23,10 @@ from sampled import chances, forgetful, scored, with_outcomes
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.metrics import Cells, newcombe
-from forgetwatch.policy import Sides, apply_policy, limits_of
+from forgetwatch.metrics.intervals import newcombe
+from forgetwatch.metrics.transitions import Cells
+from forgetwatch.policy.policy import limits_of
+from forgetwatch.policy.ruling import Sides, apply_policy
 
 TOLERANCE = 0.02
 RIGHT = 0.6

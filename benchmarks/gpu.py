@@ -175,7 +175,7 @@ def measure(label: str, model: Any, tokenizer: Any, probe: Any, *, most: float, 
     import workloads
 
     from forgetwatch.progress import shown
-    from forgetwatch.scoring import Scorer
+    from forgetwatch.scoring.scorer import Scorer
 
     clock = Clock(device)
     say(f"{label}: encoding {len(probe):,} items")

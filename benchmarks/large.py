@@ -84,7 +84,7 @@ def write(folder: Path, pairs: int) -> None:
 def measure(folder: Path, pairs: int) -> dict[str, Any]:
     """Seconds and peak memory of all pairs, one after the other, and the cells of the first."""
     from forgetwatch import compare
-    from forgetwatch.readers import ColumnMap, read_mapped
+    from forgetwatch.readers.mapping import ColumnMap, read_mapped
 
     started, reading, cells = time.process_time(), 0.0, {}
     for pair in range(pairs):
@@ -124,8 +124,9 @@ def studied(folder: Path, pairs: int) -> tuple[float, float]:
 
 def counted(folder: Path) -> tuple[float, float, dict[str, list[float]]]:
     """Seconds of reading the first pair, of pairing its rows and counting the cells of its groups, and the cells."""
-    from forgetwatch.measures import Labels, pair
-    from forgetwatch.readers import ColumnMap, read_mapped
+    from forgetwatch.measures.option_columns import Labels
+    from forgetwatch.measures.pairing import pair
+    from forgetwatch.readers.mapping import ColumnMap, read_mapped
 
     started = time.process_time()
     names = ("item_id", "content_hash", "task", "category", "sample", "correct")

@@ -23,7 +23,7 @@ def measure(engine: str, size: int) -> None:
     from lm_eval.models.huggingface import HFLM
 
     from forgetwatch import Probe
-    from forgetwatch.scoring import Scorer
+    from forgetwatch.scoring.scorer import Scorer
 
     model, tokenizer = make_model(VOCABULARY, layers=2), make_tokenizer(VOCABULARY)
     items = make_items("HellaSwag, zero-shot", 100, VOCABULARY)

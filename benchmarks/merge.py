@@ -14,8 +14,8 @@ import threading
 import time
 from pathlib import Path
 
-from forgetwatch.merge import ModelPair
-from forgetwatch.scoring import size_of
+from forgetwatch.merge.weights import ModelPair
+from forgetwatch.scoring.model_loading import size_of
 
 
 class Peak(threading.Thread):

@@ -12,7 +12,8 @@ import os
 from pathlib import Path
 
 from forgetwatch import compare
-from forgetwatch.comparing import Group, Spread
+from forgetwatch.comparing.comparison import Spread
+from forgetwatch.comparing.groups import Group
 from forgetwatch.text import between, count, percent, points
 
 PAIRS = {

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.metrics import sign_flip
+from forgetwatch.metrics.significance import sign_flip
 
 Floats = NDArray[np.float64]
 

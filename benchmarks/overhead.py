@@ -23,7 +23,7 @@ from transformers import PrinterCallback, ProgressCallback
 from trl import SFTConfig, SFTTrainer
 
 from forgetwatch import ForgetWatchCallback, Probe, demo
-from forgetwatch.probes import facts
+from forgetwatch.probes.shipped_probes import facts
 
 
 def make_probe(items: int) -> Probe:

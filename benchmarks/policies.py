@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from forgetwatch import Snapshot, compare, load_snapshot
-from forgetwatch.policy import READY, Sides, apply_policy, load_policy
-from forgetwatch.policy.policy import parse_policy
+from forgetwatch.policy.policy import READY, load_policy, parse_policy
+from forgetwatch.policy.ruling import Sides, apply_policy
 
 POLICY = "critical: [{of: all, accuracy: no worsening}]\nsupporting: [{of: 'category:*', accuracy: no worsening}]"
 

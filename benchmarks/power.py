@@ -14,7 +14,7 @@ import argparse
 
 import numpy as np
 
-from forgetwatch.metrics import family_slopes
+from forgetwatch.metrics.trend import family_slopes
 
 PAIRS = ((6, 3), (12, 4), (30, 8))
 SLOPES = (1.0, 2.0, 4.0)

@@ -41,11 +41,12 @@ from trl import SFTConfig, SFTTrainer
 from forgetwatch import ForgetWatchCallback, Probe, Snapshot
 from forgetwatch.demo import KNOWN_SHARE, SEED, TAUGHT, make_tokenizer, teach_base
 from forgetwatch.item import Item
-from forgetwatch.probes import demo_probe, facts, load_probe, split_halves
-from forgetwatch.report import save_figure
-from forgetwatch.retention import Retention, RetentionLoss, sample_replay
-from forgetwatch.retention.replay import Prompt, shipped_prompts
-from forgetwatch.scoring import Scorer
+from forgetwatch.probes.named import load_probe
+from forgetwatch.probes.shipped_probes import demo_probe, facts, split_halves
+from forgetwatch.report.pictures import save_figure
+from forgetwatch.retention.loss import Retention, RetentionLoss
+from forgetwatch.retention.replay import Prompt, sample_replay, shipped_prompts
+from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import read_snapshot
 
 LEARNED = 0.9

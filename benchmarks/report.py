@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory
-from forgetwatch.comparing import first_forgotten
-from forgetwatch.comparing.flips import flips
-from forgetwatch.report import comparison_markdown, comparisons_csv, page
+from forgetwatch.comparing.flips import first_forgotten, flips
+from forgetwatch.report.csv_table import comparisons_csv
+from forgetwatch.report.html import page
+from forgetwatch.report.markdown import comparison_markdown
 
 FLIPPED = 0.3
 

@@ -42,8 +42,8 @@ from transformers.models.auto.modeling_auto import (
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import Scorer
 from forgetwatch.scoring.model import attention_of
+from forgetwatch.scoring.scorer import Scorer
 
 WRONG = 1e-4
 """Difference of a log-likelihood above which an architecture counts as wrong, nats."""

@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from worlds import World, know_or_guess, logits, planted_losses
 
-from forgetwatch.metrics import count_known, guess_corrected, paper
+from forgetwatch.metrics.guessing import guess_corrected, paper
+from forgetwatch.metrics.known import count_known
 
 SEED = 20251017
 OUT = Console(highlight=False, width=120)

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from forgetwatch import Snapshot, compare
-from forgetwatch.comparing import decide, estimated
+from forgetwatch.comparing.decision import decide
+from forgetwatch.comparing.verdict import estimated
 
 SIZES = (250, 500, 1000, 2000)
 DRAWS = 60

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from forgetwatch import Item, Probe
-from forgetwatch.probes import load_probe
+from forgetwatch.probes.named import load_probe
 
 LETTERS = tuple(f" {letter}" for letter in "ABCD")
 

@@ -20,7 +20,7 @@ from harness import make_model, make_tokenizer
 from transformers import GenerationConfig
 
 from forgetwatch.decoding import Decoding
-from forgetwatch.scoring import ModelGenerator
+from forgetwatch.scoring.generation import ModelGenerator
 
 
 def timed(act: Callable[[], Any]) -> tuple[Any, float]:

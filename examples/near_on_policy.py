@@ -24,7 +24,7 @@ from trl.experimental.sdft import SDFTConfig, SDFTTrainer
 
 from forgetwatch import ForgetWatchCallback, Trajectory
 from forgetwatch.demo import KNOWN_SHARE, TAUGHT, make_tokenizer
-from forgetwatch.probes import Fact, facts
+from forgetwatch.probes.shipped_probes import Fact, facts
 
 
 def options() -> argparse.Namespace:

@@ -22,8 +22,8 @@ from transformers import (
 )
 
 from forgetwatch import compare, load_probe
-from forgetwatch.run import model_drifts
-from forgetwatch.scoring import load_model, score_checkpoint
+from forgetwatch.run.drift import model_drifts
+from forgetwatch.scoring.model_loading import load_model, score_checkpoint
 
 
 def options() -> argparse.Namespace:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from forgetwatch import theory
-from forgetwatch.report import save_figure
-from forgetwatch.theory import Flow, flow, joint_flow
+from forgetwatch.report.pictures import save_figure
+from forgetwatch.theory.mixture import Flow, flow, joint_flow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

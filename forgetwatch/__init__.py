@@ -12,17 +12,22 @@ from typing import TYPE_CHECKING, Any
 from forgetwatch.extras import missing as _missing
 
 if TYPE_CHECKING:
-    from forgetwatch.comparing import Comparison, Trajectory, compare
+    from forgetwatch.comparing.comparison import Comparison, compare
+    from forgetwatch.comparing.decision import Decision, decide
+    from forgetwatch.comparing.trajectory import Trajectory
     from forgetwatch.item import Item
     from forgetwatch.probe import Probe
-    from forgetwatch.probes import load_probe
-    from forgetwatch.readers import load_snapshot
-    from forgetwatch.run import ForgetWatchCallback, Guard, Watch
-    from forgetwatch.scoring import score
+    from forgetwatch.probes.named import load_probe
+    from forgetwatch.readers.outcomes import load_snapshot
+    from forgetwatch.run.callback import ForgetWatchCallback
+    from forgetwatch.run.guard import Guard
+    from forgetwatch.run.watch import Watch
+    from forgetwatch.scoring.scorer import score
     from forgetwatch.snapshot import Snapshot, save_snapshot
 
 __all__ = [
     "Comparison",
+    "Decision",
     "ForgetWatchCallback",
     "Guard",
     "Item",
@@ -31,6 +36,7 @@ __all__ = [
     "Trajectory",
     "Watch",
     "compare",
+    "decide",
     "load_probe",
     "load_snapshot",
     "save_snapshot",
@@ -38,31 +44,32 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Comparison": "comparing",
-    "ForgetWatchCallback": "run",
-    "Guard": "run",
+    "Comparison": "comparing.comparison",
+    "Decision": "comparing.decision",
+    "ForgetWatchCallback": "run.callback",
+    "Guard": "run.guard",
     "Item": "item",
     "Probe": "probe",
     "Snapshot": "snapshot",
-    "Trajectory": "comparing",
-    "Watch": "run",
-    "compare": "comparing",
-    "load_probe": "probes",
-    "load_snapshot": "readers",
+    "Trajectory": "comparing.trajectory",
+    "Watch": "run.watch",
+    "compare": "comparing.comparison",
+    "decide": "comparing.decision",
+    "load_probe": "probes.named",
+    "load_snapshot": "readers.outcomes",
     "save_snapshot": "snapshot",
-    "score": "scoring",
+    "score": "scoring.scorer",
 }
+_PARTS = {"errors", *(module.partition(".")[0] for module in _MODULES.values())}
 
 
 def __getattr__(name: str) -> Any:
     module = _MODULES.get(name, name)
-    if module in {"errors", *_MODULES.values()}:
+    if name in _MODULES or module in _PARTS:
         try:
             found = import_module(f"forgetwatch.{module}")
-            if module == "comparing":
-                import_module("forgetwatch.report")  # which makes the documents of what was compared
         except ModuleNotFoundError as error:
-            sentence = _missing(error, what=f"forgetwatch.{name}", training=module == "run")
+            sentence = _missing(error, what=f"forgetwatch.{name}", training=module.startswith("run"))
             if sentence is None:
                 raise
             raise ModuleNotFoundError(sentence) from error

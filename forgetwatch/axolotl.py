@@ -20,7 +20,7 @@ from axolotl.integrations.base import BasePlugin
 from pydantic import BaseModel, Field, field_validator
 
 from forgetwatch.errors import WatchError
-from forgetwatch.run import ForgetWatchCallback
+from forgetwatch.run.callback import ForgetWatchCallback
 from forgetwatch.trl import settings
 
 if TYPE_CHECKING:

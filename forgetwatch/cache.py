@@ -24,7 +24,7 @@ from typing import Any, Final
 from filelock import FileLock, Timeout
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import NO_SOFT
+from forgetwatch.files.writing import NO_SOFT
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 
 LIMIT: Final = 2 * 2**30

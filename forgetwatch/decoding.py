@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self, get_args
 
 from forgetwatch.errors import ProbeError, did_you_mean
-from forgetwatch.files import is_text
+from forgetwatch.files.reading import is_text
 
 NoAnswer = Literal["wrong", "unscored"]
 Ask = Literal["reasoning", "letter"]

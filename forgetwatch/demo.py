@@ -31,12 +31,13 @@ from transformers.utils import logging as transformers_logging
 from trl import SFTConfig, SFTTrainer
 
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.files import write_text
-from forgetwatch.probes import Fact, demo_probe, facts
+from forgetwatch.files.writing import write_text
+from forgetwatch.probes.shipped_probes import Fact, demo_probe, facts
 from forgetwatch.progress import Done, Progress, log, shown
-from forgetwatch.report import save_figure, trajectory_figure
-from forgetwatch.run import ForgetWatchCallback
-from forgetwatch.run_folder import RUN_FOLDER
+from forgetwatch.report.pictures import save_figure
+from forgetwatch.report.plots import trajectory_figure
+from forgetwatch.run.callback import ForgetWatchCallback
+from forgetwatch.run_folder.description import RUN_FOLDER
 
 SEED: Final = 1
 KNOWN_SHARE: Final = 0.62

@@ -30,7 +30,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, Self, get_args
 
 from forgetwatch.errors import ProbeError, did_you_mean
-from forgetwatch.files import holds_text, is_text
+from forgetwatch.files.reading import holds_text, is_text
 
 PLACE: Final = "{question}"
 

@@ -18,7 +18,11 @@ from tqdm import tqdm
 
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.extras import missing
-from forgetwatch.scoring import Encoded, Engine, Ids, Layout, ModelInfo, Scores, check_finite_scores, is_sharded
+from forgetwatch.scoring.encoding import Encoded, Ids
+from forgetwatch.scoring.engine import Engine
+from forgetwatch.scoring.layout import Layout
+from forgetwatch.scoring.model import ModelInfo, is_sharded
+from forgetwatch.scoring.readout import Scores, check_finite_scores
 
 try:
     from lm_eval.api.registry import register_model

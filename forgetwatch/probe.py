@@ -27,7 +27,8 @@ from typing import Any, Final, Literal, get_args
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError, did_you_mean
-from forgetwatch.files import UnsuitableError, file_errors, is_text, read_text, unique_keys, write_atomically
+from forgetwatch.files.reading import UnsuitableError, file_errors, is_text, read_text, unique_keys
+from forgetwatch.files.writing import write_atomically
 from forgetwatch.item import TRAITS, Item, Rendering, Wording
 
 Scoring = Literal["loglikelihood", "letters", "generate"]

@@ -30,7 +30,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError, did_you_mean
-from forgetwatch.files import DAMAGE, KEY, checksum_with, file_errors, read_table, write_table
+from forgetwatch.files.reading import DAMAGE, file_errors
+from forgetwatch.files.table_files import KEY, checksum_with, read_table, write_table
 from forgetwatch.ranges import check_ranges
 
 FORMAT: Final = "forgetwatch/snapshot@5"

@@ -16,7 +16,7 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
-from forgetwatch.metrics import Interval
+from forgetwatch.metrics.intervals import Interval
 from forgetwatch.visible_text import visible
 
 

@@ -25,7 +25,7 @@ from typing import Any, Final
 import yaml
 
 from forgetwatch.errors import ForgetwatchError, WatchError, did_you_mean
-from forgetwatch.run import ForgetWatchCallback
+from forgetwatch.run.callback import ForgetWatchCallback
 
 TRAINERS: Final = {name: f"{name.upper()}Trainer" for name in ("sft", "dpo", "grpo", "kto", "rloo")}
 """Trainer classes by the name of TRL's script."""

@@ -8,7 +8,8 @@ from support import WORDS, log_likelihood, tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM
 
 from forgetwatch import Item, Probe
-from forgetwatch.scoring import Scorer, encode
+from forgetwatch.scoring.encoding import encode
+from forgetwatch.scoring.scorer import Scorer
 
 TOK = tokenizer()
 SIZES: dict[str, Any] = {

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from forgetwatch.comparing.trajectory import ALPHA
-from forgetwatch.metrics import Boundary, alarm_level, boundary, fall_test, loss_p_value, smallest_loss
-from forgetwatch.metrics.margin_change import FEWEST_TESTED
+from forgetwatch.metrics.margin_change import FEWEST_TESTED, Boundary, boundary, fall_test
+from forgetwatch.metrics.significance import alarm_level, loss_p_value, smallest_loss
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from forgetwatch import Snapshot, compare
-from forgetwatch.comparing import ModelComparison, Target, rank_models, transition_matrix
+from forgetwatch.comparing.ranking import ModelComparison, Target, rank_models, transition_matrix
 from forgetwatch.merge.sweep import MergedPoint, MergeSweep, ProbeSweep
 from forgetwatch.merge.weights import WeightDistance
 

@@ -11,9 +11,11 @@ from rich.console import Console
 from support import snapshot
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare
-from forgetwatch.comparing import Comparison, Flip, ModelComparison, Target, rank_models, transition_matrix
-from forgetwatch.comparing.flips import flips
-from forgetwatch.report import comparison_detail, first_lines, first_table
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.flips import Flip, flips
+from forgetwatch.comparing.ranking import ModelComparison, Target, rank_models, transition_matrix
+from forgetwatch.report.eight_lines import first_table
+from forgetwatch.report.terminal import comparison_detail, first_lines
 
 HOSTILE = (
     "<script>alert(1)</script>",

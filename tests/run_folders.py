@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from forgetwatch import Probe, Snapshot
-from forgetwatch.run_folder import GuardFinding, RunFolder
-from forgetwatch.run_folder.description import FIRST
+from forgetwatch.run_folder.description import FIRST, GuardFinding
+from forgetwatch.run_folder.folder import RunFolder
 from forgetwatch.snapshot import read_snapshot, save_snapshot
 
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing import Comparison
-from forgetwatch.measures import VANISHED
-from forgetwatch.metrics import Cells, count_cells, effective_items, newcombe
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.measures.flip_counts import VANISHED
+from forgetwatch.metrics.intervals import effective_items, newcombe
+from forgetwatch.metrics.transitions import Cells, count_cells
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

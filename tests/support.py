@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from forgetwatch import Item, Probe, Snapshot
-from forgetwatch.comparing import Comparison
+from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.policy.condition import Condition
 
 PATIENCE = 300

@@ -15,7 +15,7 @@ from datasets import Dataset
 from support import model, tokenizer
 
 from forgetwatch import Trajectory, load_probe, save_snapshot, score
-from forgetwatch.comparing import estimated
+from forgetwatch.comparing.verdict import estimated
 from forgetwatch.demo import LOOK_EVERY, TAUGHT, TUNE_STEPS, run_demo
 from forgetwatch.errors import ForgetwatchError
 

@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 
 from forgetwatch import Trajectory, demo, load_probe
 from forgetwatch.cli import app
-from forgetwatch.comparing import read_stages
-from forgetwatch.policy import Sides, apply_policy, load_policy
-from forgetwatch.probes.shipped import RELATIONS
+from forgetwatch.comparing.trajectory import read_stages
+from forgetwatch.policy.policy import load_policy
+from forgetwatch.policy.ruling import Sides, apply_policy
+from forgetwatch.probes.shipped_probes import RELATIONS
 from forgetwatch.study.plan import read_plan
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

@@ -10,8 +10,8 @@ import forgetwatch
 import forgetwatch.errors as errors
 
 NAMES = {
-    *("Comparison", "ForgetWatchCallback", "Guard", "Item", "Probe", "Snapshot", "Trajectory", "Watch"),
-    *("compare", "load_probe", "load_snapshot", "save_snapshot", "score"),
+    *("Comparison", "Decision", "ForgetWatchCallback", "Guard", "Item", "Probe", "Snapshot", "Trajectory", "Watch"),
+    *("compare", "decide", "load_probe", "load_snapshot", "save_snapshot", "score"),
 }
 
 
@@ -19,6 +19,22 @@ def test_the_public_names_are_these_and_sorted() -> None:
     assert set(forgetwatch.__all__) == NAMES
     assert forgetwatch.__all__ == sorted(forgetwatch.__all__, key=lambda name: (name.islower(), name))
     assert set(dir(forgetwatch)) >= NAMES
+
+
+def test_the_word_is_in_python_without_any_other_import(tmp_path: Path) -> None:
+    """In a fresh Python that imports the module of comparisons alone."""
+    for name, lost in (("a", 0), ("b", 100)):
+        rows = [f"q{number},{int(number >= lost)}" for number in range(300)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["item_id,correct", *rows]))
+    code = f"""
+from forgetwatch.comparing.comparison import compare
+comparison = compare(before={str(tmp_path / "a.csv")!r}, after={str(tmp_path / "b.csv")!r})
+word = comparison.decision.word
+assert comparison.to_dict()["verdict"]["word"] == word == "FORGOT", word
+assert str(comparison).startswith("FORGOT "), str(comparison)
+assert comparison.decision.legs and comparison.decision.next
+"""
+    assert loaded(code) == "[]"
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
@@ -66,10 +82,10 @@ def test_importing_comparing_and_reporting_stay_light(tmp_path: Path) -> None:
 import forgetwatch, json
 from forgetwatch.cli import app
 from forgetwatch.policy.policy import Condition
-from forgetwatch.report import eight_lines, export, plots, terminal, tracker_rows
+from forgetwatch.report import eight_lines, plots, terminal, tracker_rows
 from rich.console import Console
 comparison = forgetwatch.compare(before={str(tmp_path / "a.csv")!r}, after={str(tmp_path / "a.csv")!r})
-json.dumps(export.comparison_json(comparison))
+json.dumps(comparison.to_dict())
 tracker_rows.tracker_row(comparison, seconds=1.0)
 Console().print(terminal.first_lines(eight_lines.first_table(comparison)))
 Condition.parse("forgetting>0").measure(comparison)

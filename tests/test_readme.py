@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 import forgetwatch
 from forgetwatch import retention
 from forgetwatch.cli import app
-from forgetwatch.measures import QUANTITIES
+from forgetwatch.measures.quantities import QUANTITIES
 from forgetwatch.policy.policy import parse_policy
 from forgetwatch.probe import read_probe
-from forgetwatch.study import read_plan
+from forgetwatch.study.plan import read_plan
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from support import model, snapshot, tokenizer
 
 from forgetwatch import save_snapshot
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import load_model
+from forgetwatch.scoring.model_loading import load_model
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "reference" / "security.md").read_text(encoding="utf-8")

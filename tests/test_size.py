@@ -18,9 +18,9 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 328_365,
-    "tokens of the tests": 465_414,
-    "public names": 13,
+    "tokens of the package": 330_030,
+    "tokens of the tests": 466_768,
+    "public names": 15,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
     "files that name log_score_change": 4,
@@ -32,21 +32,21 @@ AT_MOST = {
 """The last seven are measures: each belongs into its module in `measures/`, and few others need to name it."""
 
 ROOMS = {
-    "data": ("errors extras files loading progress ranges visible_text decoding item probe snapshot cache", 16_218),
-    "metrics": ("metrics measures", 26_409),
-    "theory": ("theory", 5_481),
-    "grading": ("grading", 15_474),
-    "probes": ("probes", 23_132),
-    "readers": ("readers files/json_pieces files/rows", 30_304),
-    "compare": ("text measures/rows comparing", 34_207),
-    "policy": ("policy", 9_525),
-    "report": ("report", 31_792),
-    "scoring": ("scoring", 33_819),
-    "retention": ("retention", 3_846),
-    "run": ("run run_folder", 51_273),
-    "merge": ("merge", 8_175),
-    "study": ("study", 15_222),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_488),
+    "data": ("errors extras files loading progress ranges visible_text decoding item probe snapshot cache", 16_117),
+    "metrics": ("metrics measures", 26_039),
+    "theory": ("theory", 5_428),
+    "grading": ("grading", 15_484),
+    "probes": ("probes", 23_262),
+    "readers": ("readers files/json_pieces files/rows", 30_475),
+    "compare": ("text measures/aligned measures/pairing measures/option_columns comparing", 36_856),
+    "policy": ("policy", 9_586),
+    "report": ("report", 29_993),
+    "scoring": ("scoring", 33_633),
+    "retention": ("retention", 3_868),
+    "run": ("run run_folder", 51_571),
+    "merge": ("merge", 8_235),
+    "study": ("study", 15_330),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 24_153),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""
 

@@ -71,7 +71,7 @@ ARGUMENTS = {
 }
 NEEDS = {
     "run": "train",
-    "report/export.py": "score",
+    "report/card.py": "score",
     "trl.py": "train",
     "demo.py": "train",
     "axolotl.py": "train",

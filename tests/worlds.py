@@ -15,7 +15,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.metrics import Answers, Confidence, OptionScores, decide
+from forgetwatch.metrics.choices import OptionScores, decide
+from forgetwatch.metrics.guessing import Answers
+from forgetwatch.metrics.known import Confidence
 
 Unknown = Literal["exchangeable", "partial", "ruled out", "attractor"]
 

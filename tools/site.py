@@ -20,8 +20,8 @@ from pathlib import Path
 import forgetwatch
 from forgetwatch import Trajectory
 from forgetwatch.cli import COMMANDS
-from forgetwatch.measures import MEASURES, QUANTITIES, range_of, unit_of
-from forgetwatch.report.export import card_section
+from forgetwatch.measures.quantities import MEASURES, QUANTITIES, range_of, unit_of
+from forgetwatch.report.card import card_section
 from forgetwatch.report.tracker_rows import PREFIX, tracker_key
 
 ROOT = Path(__file__).parent.parent

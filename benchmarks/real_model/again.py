@@ -28,10 +28,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from forgetwatch import Probe, Snapshot, compare, load_probe
-from forgetwatch.comparing import ask_again
-from forgetwatch.measures import KNOWN
-from forgetwatch.probes import OTHERS, worded_probe, wordings_of
-from forgetwatch.scoring import Scorer
+from forgetwatch.comparing.flips import ask_again
+from forgetwatch.measures.known_items import KNOWN
+from forgetwatch.probes.wordings import OTHERS, worded_probe, wordings_of
+from forgetwatch.scoring.scorer import Scorer
 
 CONTRADICTED: Final = 60
 BATCH: Final = 8

@@ -29,7 +29,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from forgetwatch.metrics.divergence import first_tokens
 from forgetwatch.run.drift import Reading, read_under, sample_completions
-from forgetwatch.scoring import Ids, end_tokens, sample, seeds_of
+from forgetwatch.scoring.encoding import Ids
+from forgetwatch.scoring.generation import end_tokens, sample, seeds_of
 
 TOKENS: Final = 24
 ASKED: Final = 48

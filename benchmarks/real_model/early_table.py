@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from forgetwatch import Snapshot, compare, load_snapshot
-from forgetwatch.report import save_figure
+from forgetwatch.report.pictures import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

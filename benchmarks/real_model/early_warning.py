@@ -228,7 +228,8 @@ def task_rows(tokenizer: Any, task: str, left_out: Sums) -> list[tuple[Ids, Ids]
 def prepare(options: Options) -> None:
     """Score the model at the start, sample its completions, and store what all runs share; skip what is there."""
     from forgetwatch.run.drift import sample_completions, save_completions
-    from forgetwatch.scoring import encode, score
+    from forgetwatch.scoring.encoding import encode
+    from forgetwatch.scoring.scorer import score
 
     base = options.out / "base"
     for folder in ("base", "cells", "looks", "drift"):
@@ -275,7 +276,7 @@ class Laboratory:
 
     def __init__(self, options: Options) -> None:
         from forgetwatch.run.drift import read_completions
-        from forgetwatch.scoring import Scorer
+        from forgetwatch.scoring.scorer import Scorer
 
         self.options = options
         model, self.tokenizer = load_model(options.model)

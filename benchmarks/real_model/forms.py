@@ -42,8 +42,8 @@ from report import Pair, z_of
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from forgetwatch import Item, Probe, load_probe, load_snapshot, save_snapshot
-from forgetwatch.metrics import TAU
-from forgetwatch.scoring import Scorer
+from forgetwatch.metrics.known import TAU
+from forgetwatch.scoring.scorer import Scorer
 
 MODELS: Final = {
     "start": ("start", 0.0),

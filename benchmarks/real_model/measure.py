@@ -31,7 +31,7 @@ from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from forgetwatch import Probe, Snapshot, load_probe, save_snapshot
-from forgetwatch.scoring import Scorer
+from forgetwatch.scoring.scorer import Scorer
 
 Weights = dict[str, torch.Tensor]
 

@@ -21,10 +21,12 @@ from rich.progress import track
 
 from forgetwatch import Snapshot, load_snapshot
 from forgetwatch.comparing import decided_by
-from forgetwatch.measures import AlignedPairs, pair
-from forgetwatch.metrics import TAU, Change, Confidence, LogScore, count_known, is_known, mcnemar
+from forgetwatch.measures.aligned import AlignedPairs
+from forgetwatch.measures.pairing import pair
 from forgetwatch.metrics.intervals import clustered_mean
-from forgetwatch.metrics.log_score import log_score, log_shares
+from forgetwatch.metrics.known import TAU, Confidence, count_known, is_known
+from forgetwatch.metrics.log_score import Change, LogScore, log_score, log_shares
+from forgetwatch.metrics.significance import mcnemar
 
 SEED: Final = 20261122
 TAUS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)

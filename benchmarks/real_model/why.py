@@ -38,9 +38,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, ProgressCallback, 
 from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
 
 from forgetwatch import Probe, compare, load_probe, load_snapshot, save_snapshot, score
-from forgetwatch.comparing import Group
-from forgetwatch.metrics import Interval, wilson
-from forgetwatch.report import comparison_json, save_figure
+from forgetwatch.comparing.document import comparison_json
+from forgetwatch.comparing.groups import Group
+from forgetwatch.metrics.intervals import Interval, wilson
+from forgetwatch.report.pictures import save_figure
 from forgetwatch.run.drift import (
     Completions,
     drift_prompts,

@@ -34,11 +34,12 @@ import torch
 from numpy.typing import NDArray
 
 from forgetwatch import Probe, Snapshot, compare, load_snapshot, save_snapshot
-from forgetwatch.measures import KNOWN
-from forgetwatch.measures.rows import option_scores
-from forgetwatch.metrics import TAU, boundary, equal_change_p_value, margins
-from forgetwatch.probes import OTHERS, wordings_of
-from forgetwatch.probes.wordings import reworded
+from forgetwatch.measures.known_items import KNOWN
+from forgetwatch.measures.option_columns import option_scores
+from forgetwatch.metrics.known import TAU
+from forgetwatch.metrics.margin_change import boundary, margins
+from forgetwatch.metrics.transitions import equal_change_p_value
+from forgetwatch.probes.wordings import OTHERS, reworded, wordings_of
 
 Floats = NDArray[np.float64]
 SHOWN: Final = ("shipped", *OTHERS)

@@ -259,7 +259,7 @@ def demo_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The demo's model after five steps, with its tokenizer and its probe."""
 
     from forgetwatch import demo
-    from forgetwatch.probes import demo_probe, facts
+    from forgetwatch.probes.shipped_probes import demo_probe, facts
 
     folder, world = tmp_path_factory.mktemp("model"), facts()
     tokenizer = demo.make_tokenizer(world)

@@ -23,8 +23,7 @@ def adder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
 
     from forgetwatch import demo
-    from forgetwatch.probes import Fact, facts
-    from forgetwatch.probes.shipped import Relation
+    from forgetwatch.probes.shipped_probes import Fact, Relation, facts
 
     torch.set_num_threads(1)
     values = tuple(str(total) for total in range(2, 19))

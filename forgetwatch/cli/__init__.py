@@ -54,8 +54,6 @@ COMMANDS: Final = {
     "cache": "List or clear the cache of baselines and scored checkpoints.",
 }
 """Commands in modules of their own, and the first sentence of their help."""
-_BESIDE: Final = {"flips": "compare", "convert": "score", "cache": "replay"}
-"""Commands in the module of another."""
 
 
 class _Commands(TyperGroup):
@@ -73,7 +71,7 @@ class _Commands(TyperGroup):
 
 
 def _imported(name: str) -> Any:
-    module = import_module(f"forgetwatch.cli.{_BESIDE.get(name, name)}")
+    module = import_module(f"forgetwatch.cli.{name}_command")
     found = getattr(module, f"{name}_app", None)
     if found is None:
         found = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
@@ -110,7 +108,7 @@ def _demo(
     Console(stderr=True).print("loading torch, transformers and trl ...", style="dim")
     from forgetwatch.cli.output import echo
     from forgetwatch.demo import TUNE_STEPS, run_demo
-    from forgetwatch.run_folder import PROBE, RUN_FOLDER
+    from forgetwatch.run_folder.description import PROBE, RUN_FOLDER
 
     written = run_demo(output, report_to=report_to)
     probe = written.run / RUN_FOLDER / PROBE

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from forgetwatch.comparing import TOLERANCE, Tolerance
+from forgetwatch.comparing.verdict import TOLERANCE, Tolerance
 from forgetwatch.errors import GateError, ScoringError, SnapshotError
-from forgetwatch.policy import READY, Policy, limits_of, parse_no_worse_than, parse_share
+from forgetwatch.policy.policy import READY, Policy, limits_of, parse_no_worse_than, parse_share
 from forgetwatch.progress import launched_count
 from forgetwatch.snapshot import is_snapshot
 

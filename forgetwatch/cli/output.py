@@ -23,24 +23,27 @@ from rich.progress import Progress as BytesBar
 from rich.text import Text
 
 from forgetwatch.cli.options import MARK, STDOUT
-from forgetwatch.comparing import Answer, Causes, Comparison, Flip, ModelComparison, Tolerance, Trajectory, worst
+from forgetwatch.comparing.causes import Causes
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.document import comparisons_json, trajectory_json
+from forgetwatch.comparing.flips import Flip
+from forgetwatch.comparing.ranking import ModelComparison
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.verdict import Answer, Tolerance, worst
 from forgetwatch.errors import GateError
-from forgetwatch.files import write_text
-from forgetwatch.measures import json_value
-from forgetwatch.policy import Policy, PolicyResult, Sides, apply_policy
+from forgetwatch.files.writing import write_text
+from forgetwatch.measures.base import json_value
+from forgetwatch.policy.policy import Policy
+from forgetwatch.policy.ruling import PolicyResult, Sides, apply_policy
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, is_first_process, launched_count, log, shown
-from forgetwatch.report import (
-    DETAIL_WIDTH,
-    SUFFIXES,
-    comparison_markdown,
-    comparisons_csv,
-    comparisons_json,
-    page,
-    several_markdown,
-    trajectory_json,
-)
-from forgetwatch.report.export import policy_comment
+from forgetwatch.report.comment import policy_comment
+from forgetwatch.report.csv_table import comparisons_csv
+from forgetwatch.report.html import page
+from forgetwatch.report.markdown import comparison_markdown
+from forgetwatch.report.pictures import SUFFIXES
+from forgetwatch.report.several_models import several_markdown
+from forgetwatch.report.terminal import DETAIL_WIDTH
 from forgetwatch.visible_text import visible
 
 EXIT: Final[dict[Answer, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
@@ -54,7 +57,7 @@ def shared_work() -> Iterator[None]:
     if launched_count() == 1:
         yield
         return
-    from forgetwatch.scoring import joined_group
+    from forgetwatch.scoring.processes import joined_group
 
     _has_joined.set(True)
     with joined_group():

@@ -8,14 +8,26 @@ from pathlib import Path
 from typing import get_args
 
 from forgetwatch.cli.output import announce_import, bytes_bar, echo, scoring_unless_cached
-from forgetwatch.comparing import Flip, Subset, What, sort_flips
+from forgetwatch.comparing.checks import Subset
+from forgetwatch.comparing.flips import Flip, What, sort_flips
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean_path
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
-from forgetwatch.probes import SUFFIXES, at_levels, described_levels, is_pool, load_probe
-from forgetwatch.readers import QuestionStore, QuestionText, is_outcomes, load_snapshot
-from forgetwatch.run_folder import CARRIED, Description, find_run_folder, is_run_folder, run_probe
-from forgetwatch.run_folder.description import carried_baseline, carried_look, files_digest
+from forgetwatch.probes.ladder import at_levels, described_levels, is_pool
+from forgetwatch.probes.named import load_probe
+from forgetwatch.probes.row_files import SUFFIXES
+from forgetwatch.readers.log import QuestionStore, QuestionText
+from forgetwatch.readers.outcomes import is_outcomes, load_snapshot
+from forgetwatch.run_folder.description import (
+    CARRIED,
+    Description,
+    carried_baseline,
+    carried_look,
+    files_digest,
+    find_run_folder,
+    is_run_folder,
+    run_probe,
+)
 from forgetwatch.snapshot import Snapshot, read_snapshot
 
 _QUESTIONS = 2000
@@ -23,7 +35,7 @@ _QUESTIONS = 2000
 
 
 def read_outcomes(path: Path, metric: str | None = None, *, texts: bool = False) -> Snapshot:
-    """Return the snapshot of a file or a folder of outcomes, read with a progress bar; see `readers.load_snapshot`."""
+    """Return the snapshot of a file or a folder of outcomes, read with a progress bar; see `load_snapshot`."""
     with bytes_bar(f"reading {path}") as progress:
         return load_snapshot(path, metric=metric, progress=progress, texts=texts)
 
@@ -133,7 +145,7 @@ def resolve(
     announce_import()
     with scoring_unless_cached(given, probe) as progress:
         # Not at the top: this imports torch, which comparing files does not need.
-        from forgetwatch.scoring import score_checkpoint, silence_loading
+        from forgetwatch.scoring.model_loading import score_checkpoint, silence_loading
 
         silence_loading()
         return score_checkpoint(given, probe, loading=loading, progress=progress)

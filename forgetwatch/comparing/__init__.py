@@ -7,6 +7,7 @@
     kept_share       what a model keeps of what its base knew; models are ranked and checkpoints chosen by it
     ranking          several models against one base
     flips            the items whose answer changed
+    document         comparisons and runs as JSON
     decision         `decide`: KEPT, FORGOT or NOT CLEAR, in one sentence, and what is next; every output takes it
     verdict          its legs: losses, their intervals and limits; the categories that fell most
 
@@ -14,69 +15,6 @@
     groups           all items, kinds, wordings, categories and tasks, counted
     by_wording       did the wordings change alike?
 
-Read `comparison` first, then `groups`. The pairs are from `pairing`, the numbers of a group from `measures`. Nothing
-here imports torch or renders text for people.
+Read `comparison` first, then `groups`. The pairs are from `measures.pairing`, the numbers of a group from `measures`.
+Nothing here imports torch.
 """
-
-from forgetwatch.comparing.causes import COLUMNS, Cause, Causes, why_lost
-from forgetwatch.comparing.checks import OnMismatch, Subset, has_graded_answers, repeated_prompts, rules_of, select
-from forgetwatch.comparing.comparison import (
-    RENDERERS,
-    CategoryMeans,
-    ChanceRule,
-    Comparison,
-    Spread,
-    compare,
-    first_samples,
-    vanished_note,
-)
-from forgetwatch.comparing.decision import (
-    Conclusion,
-    Decision,
-    at_start,
-    conclude,
-    decide,
-    decide_run,
-    less_luck,
-    not_finite,
-    round_percent,
-    too_easy,
-    unmeasured,
-)
-from forgetwatch.comparing.flips import Flip, Side, What, ask_again, first_forgotten, marked_flips, sort_flips
-from forgetwatch.comparing.groups import Group, Level, group_values
-from forgetwatch.comparing.kept_share import KEPT_OF, Kept, KeptOf, kept, kept_of
-from forgetwatch.comparing.ranking import (
-    ModelComparison,
-    RankedModel,
-    Target,
-    rank_models,
-    read_target,
-    transition_matrix,
-)
-from forgetwatch.comparing.trajectory import (
-    Alarm,
-    StageMatrix,
-    Trajectory,
-    against_first_base,
-    read_stages,
-    right_answers,
-)
-from forgetwatch.comparing.verdict import (
-    SMALL_LOSS,
-    TOLERANCE,
-    Answer,
-    Leg,
-    LegName,
-    Tolerance,
-    accuracy_leg,
-    at_level,
-    category_leg,
-    estimated,
-    estimated_categories,
-    knowledge_leg,
-    leg_interval,
-    ranked_categories,
-    side_of_zero,
-    worst,
-)

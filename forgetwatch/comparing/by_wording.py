@@ -15,8 +15,10 @@ from typing import Final
 import numpy as np
 
 from forgetwatch.comparing.groups import Group
-from forgetwatch.measures import NET_ESTIMATE, AlignedPairs, margin_rule
-from forgetwatch.metrics import FEWEST, equal_change_p_value
+from forgetwatch.measures.aligned import AlignedPairs
+from forgetwatch.measures.estimate import NET_ESTIMATE, margin_rule
+from forgetwatch.metrics.margin_change import FEWEST
+from forgetwatch.metrics.transitions import equal_change_p_value
 from forgetwatch.text import points, probability
 
 _SEED: Final = 0

@@ -3,7 +3,7 @@
     sure    share of the right options under the base, as log odds: lost ones lower       "the less sure ones"
     near    nearness of the question to the training rows, by words: lost ones higher     "near the new data"
 
-Each column is tested within categories and within tenths of the other one (`metrics.separation`). Over all questions
+Each column is tested within categories and within tenths of the other one (`metrics.trend`). Over all questions
 any column looks good, because untaught categories differ from taught ones; and a column that goes with the other one
 would get its credit: within thirds it did in 14 to 38 % of worlds with one cause, within tenths in 3 to 4 %. Each test
 is one-sided, at 5 % divided by the number of columns, so that of losses without a cause at most 5 % get one.
@@ -27,9 +27,9 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.measures import pair
-from forgetwatch.metrics import Explained, Separation, explained, mean_ranks, separation
-from forgetwatch.probes import RightAnswer
+from forgetwatch.measures.pairing import pair
+from forgetwatch.metrics.trend import Explained, Separation, explained, mean_ranks, separation
+from forgetwatch.probes.checking import RightAnswer
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.text import count, one_line
 
@@ -180,9 +180,9 @@ def why_lost(
     Args:
         before: The base.
         after: The tuned model.
-        near: Nearness of each question by its words (`probes.nearness_to`); None if unknown.
-        words: Uses of the words of each category in the training rows (`probes.category_words`); None if unknown.
-        answers: Right answer of each question (`probes.answers_of`), by (task, id); None if unknown: then the clusters
+        near: Nearness of each question by its words (`nearness_to`); None if unknown.
+        words: Uses of the words of each category in the training rows (`category_words`); None if unknown.
+        answers: Right answer of each question (`answers_of`), by (task, id); None if unknown: then the clusters
             of the snapshot go together.
     """
     pairing = pair(before, after)

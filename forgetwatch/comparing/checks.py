@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 
 from forgetwatch.errors import MismatchError, SnapshotError, did_you_mean, some_of
 from forgetwatch.item import SHIPPED
-from forgetwatch.measures import Pairing, item_codes, pair
+from forgetwatch.measures.pairing import Pairing, item_codes, pair
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import LEFT_OUT, NONE, Snapshot, codes
 

@@ -30,12 +30,12 @@ category  Math   forgotten     12
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, overload
 
 import numpy as np
 import pyarrow as pa
@@ -57,28 +57,22 @@ from forgetwatch.comparing.checks import (
 )
 from forgetwatch.comparing.groups import Group, Level, count_groups, group_values
 from forgetwatch.errors import MismatchError, some_of
-from forgetwatch.measures import (
-    QUANTITIES,
-    VANISHED_SHARE_NOTED,
-    Again,
-    AlignedPairs,
-    AlignedPassages,
-    GroupMeasure,
-    Labels,
-    LookDrift,
-    Measure,
-    Pairing,
-    Rows,
-    item_codes,
-    pair,
-    read_again,
-    read_drift,
-    value_at,
-)
-from forgetwatch.metrics import as_released, count_known, paper
-from forgetwatch.probes import UNMAPPED, Categories, PaperTasks
-from forgetwatch.readers import check_metric, load_snapshot
+from forgetwatch.measures.aligned import AlignedPairs, AlignedPassages
+from forgetwatch.measures.base import GroupMeasure, Measure, Rows
+from forgetwatch.measures.base_drift import LookDrift, read_drift
+from forgetwatch.measures.flip_counts import VANISHED_SHARE_NOTED
+from forgetwatch.measures.measured_again import Again, read_again
+from forgetwatch.measures.option_columns import Labels
+from forgetwatch.measures.pairing import Pairing, item_codes, pair
+from forgetwatch.measures.quantities import QUANTITIES, value_at
+from forgetwatch.metrics.guessing import as_released, paper
+from forgetwatch.metrics.known import count_known
+from forgetwatch.probes.categories import UNMAPPED, Categories, PaperTasks
+from forgetwatch.readers.outcomes import check_metric, load_snapshot
 from forgetwatch.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from forgetwatch.comparing.decision import Decision
 
 Rates = NDArray[np.float64]
 
@@ -230,10 +224,6 @@ Samples = Literal["all", "first"]
 ChanceRule = Literal["own", "paper-compat"]
 
 
-RENDERERS: Final[dict[str, Callable[..., Any]]] = {}
-"""Functions that make documents, by name. `forgetwatch.report`, which stands above this package, puts them here."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Items:
     """Number of items that were compared, and of items left out by reason.
@@ -294,8 +284,9 @@ class Comparison:
 
     def to_dict(self, **options: Any) -> dict[str, Any]:
         """Return the JSON document as a dict; `tolerance` sets other limits than the defaults."""
-        found: dict[str, Any] = RENDERERS["comparison_json"](self, **options)
-        return found
+        from forgetwatch.comparing.document import comparison_json  # which reads comparisons
+
+        return comparison_json(self, **options)
 
     def to_frame(self) -> Any:
         """Return every quantity of every group in long form: level, name, quantity, value.
@@ -304,8 +295,17 @@ class Comparison:
         """
         return frame(long_rows(self.groups))
 
+    @property
+    def decision(self) -> Decision:
+        """The verdict: KEPT, FORGOT or NOT CLEAR, with its legs, its reasons and what is next."""
+        from forgetwatch.comparing.decision import decide  # which reads comparisons
+
+        return decide(self)
+
     def __str__(self) -> str:
-        return str(RENDERERS.get("comparison_text", object.__repr__)(self))
+        from forgetwatch.report.terminal import comparison_text  # only when it is printed
+
+        return comparison_text(self)
 
     __repr__ = __str__
 

@@ -41,10 +41,12 @@ from forgetwatch.comparing.verdict import (
     ranked_categories,
     side_of_zero,
 )
-from forgetwatch.measures import CONSTANT_MASS, FORM, KNOWN, NET_ESTIMATE, RIGHT_LOST, net_of_luck
-from forgetwatch.measures.known_items import KnownItems
-from forgetwatch.metrics import FEWEST
-from forgetwatch.run_folder import GuardFinding
+from forgetwatch.measures.estimate import NET_ESTIMATE
+from forgetwatch.measures.known_items import KNOWN, KnownItems, net_of_luck
+from forgetwatch.measures.measured_again import FORM, RIGHT_LOST
+from forgetwatch.measures.option_mass import CONSTANT_MASS
+from forgetwatch.metrics.margin_change import FEWEST
+from forgetwatch.run_folder.description import GuardFinding
 from forgetwatch.snapshot import MOST_NOT_FINITE
 from forgetwatch.text import count, listed, one_line, short_name
 

@@ -31,11 +31,13 @@ from forgetwatch.comparing.checks import is_of_run
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError
 from forgetwatch.item import PRIVATE, SHIPPED, Item
-from forgetwatch.measures import Again, AlignedPairs, LostElsewhere, Status, lost_elsewhere, pair, read_again
-from forgetwatch.metrics import Loss
+from forgetwatch.measures.aligned import AlignedPairs
+from forgetwatch.measures.measured_again import Again, LostElsewhere, Status, lost_elsewhere, read_again
+from forgetwatch.measures.pairing import pair
+from forgetwatch.metrics.known import Loss
 from forgetwatch.probe import LETTERS, Probe
-from forgetwatch.probes import OTHERS, worded_probe, wordings_of
-from forgetwatch.readers import QuestionText
+from forgetwatch.probes.wordings import OTHERS, worded_probe, wordings_of
+from forgetwatch.readers.log import QuestionText
 from forgetwatch.snapshot import NONE, Snapshot
 
 What = Literal["forgotten", "gained", "churned"]

@@ -11,22 +11,13 @@ from typing import Any, Literal, Self, TypeVar, cast, overload
 
 import numpy as np
 
-from forgetwatch.measures import (
-    CHANCE,
-    FLIPS,
-    MEASURE_OF,
-    MEASURES,
-    PASSAGES,
-    VANISHED,
-    Chance,
-    Flips,
-    GroupMeasure,
-    Labels,
-    Rows,
-    Vanished,
-    document,
-    margin_rule,
-)
+from forgetwatch.measures.base import GroupMeasure, Rows
+from forgetwatch.measures.chance import CHANCE, Chance
+from forgetwatch.measures.estimate import margin_rule
+from forgetwatch.measures.flip_counts import FLIPS, VANISHED, Flips, Vanished
+from forgetwatch.measures.option_columns import Labels
+from forgetwatch.measures.quantities import MEASURE_OF, MEASURES, document
+from forgetwatch.measures.scores import PASSAGES
 
 Level = Literal["all", "kind", "wording", "category", "task"]
 R = TypeVar("R")

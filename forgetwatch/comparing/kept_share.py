@@ -18,8 +18,9 @@ from typing import Final, Literal, get_args
 
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import FEWEST_TO_KEEP
-from forgetwatch.measures import KNOWN, RIGHT_LOST
-from forgetwatch.metrics import Interval, flip_interval
+from forgetwatch.measures.known_items import KNOWN
+from forgetwatch.measures.measured_again import RIGHT_LOST
+from forgetwatch.metrics.intervals import Interval, flip_interval
 
 KeptOf = Literal["known", "right", "answers"]
 

@@ -26,9 +26,9 @@ from forgetwatch.comparing.kept_share import Kept, kept, kept_of
 from forgetwatch.comparing.trajectory import right_answers
 from forgetwatch.comparing.verdict import TOLERANCE, Tolerance, estimated
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import file_errors, read_text
-from forgetwatch.measures import item_codes
-from forgetwatch.metrics import Interval
+from forgetwatch.files.reading import file_errors, read_text
+from forgetwatch.measures.pairing import item_codes
+from forgetwatch.metrics.intervals import Interval
 from forgetwatch.snapshot import Snapshot
 
 

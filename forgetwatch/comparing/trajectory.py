@@ -28,45 +28,32 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forgetwatch.comparing.checks import Subset
-from forgetwatch.comparing.comparison import RENDERERS, Comparison, compare, frame, long_rows
+from forgetwatch.comparing.comparison import Comparison, compare, frame, long_rows
 from forgetwatch.comparing.groups import Group, Level
 from forgetwatch.errors import MismatchError, SnapshotError
-from forgetwatch.measures import (
-    DRIFT_KEY,
-    KNOWN,
-    NET_ESTIMATE,
-    NULL,
-    History,
-    LookDrift,
-    Measure,
-    guess_chance,
-    pair,
-    rows_of_baseline,
-)
-from forgetwatch.metrics import (
-    GuesserHistory,
-    ItemHistory,
-    alarm_level,
-    guesser_history,
-    item_history,
-)
-from forgetwatch.run_folder import (
-    Ending,
-    GuardFinding,
-    StoredRun,
-    TaskFigure,
-    check_one_model,
-    read_first,
-    stored_lineage,
-)
+from forgetwatch.measures.base import Measure
+from forgetwatch.measures.base_drift import DRIFT_KEY, LookDrift
+from forgetwatch.measures.estimate import NET_ESTIMATE
+from forgetwatch.measures.history import History
+from forgetwatch.measures.known_items import KNOWN
+from forgetwatch.measures.measured_again import NULL
+from forgetwatch.measures.option_columns import guess_chance
+from forgetwatch.measures.pairing import pair, rows_of_baseline
+from forgetwatch.metrics.significance import alarm_level
+from forgetwatch.metrics.transitions import GuesserHistory, ItemHistory, guesser_history, item_history
+from forgetwatch.run_folder.description import Ending, GuardFinding, StoredRun, TaskFigure
+from forgetwatch.run_folder.lineage import check_one_model, read_first, stored_lineage
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.text import one_line, run_name
+
+if TYPE_CHECKING:
+    from forgetwatch.comparing.decision import Decision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -354,8 +341,9 @@ class Trajectory:
 
     def to_dict(self, **options: Any) -> dict[str, Any]:
         """Return the JSON document as a dict; `tolerance` sets other limits than the defaults."""
-        found: dict[str, Any] = RENDERERS["trajectory_json"](self, **options)
-        return found
+        from forgetwatch.comparing.document import trajectory_json  # which reads trajectories
+
+        return trajectory_json(self, **options)
 
     def to_frame(self) -> Any:
         """Return every quantity of every look against the baseline in long form: step, level, name, quantity, value.
@@ -365,8 +353,17 @@ class Trajectory:
         looks = zip(self.steps, self.comparisons, strict=True)
         return frame(row for step, look in looks for row in long_rows(look.groups, step=step))
 
+    @property
+    def decision(self) -> Decision:
+        """The verdict on the run at the look that `final` is."""
+        from forgetwatch.comparing.decision import decide_run  # which reads trajectories
+
+        return decide_run(self)
+
     def __str__(self) -> str:
-        return str(RENDERERS.get("trajectory_text", object.__repr__)(self))
+        from forgetwatch.report.terminal import comparison_text  # only when it is printed
+
+        return comparison_text(self.final, self)
 
     __repr__ = __str__
 
@@ -534,7 +531,7 @@ class Trajectory:
         The known items are tested apart (`Alarm.test_known`), since gains can hide their loss.
 
         The whole has half of `alpha`, and the categories share the other half; over looks the rule is that of
-        `metrics.alarm_level`. An unchanged model raises any alarm in at most `alpha` of runs.
+        `alarm_level`. An unchanged model raises any alarm in at most `alpha` of runs.
         Looks beyond the planned T, and all looks without a plan, are tested by the rule that needs no plan; with them
         the bound is alpha (1 + 1 / (T + 1)). Later looks do not change the result of an earlier one.
         """

@@ -22,9 +22,8 @@ The first word is for machines and the second for people. KEPT is not said out o
 there is no PASS; a category that lost at least half of its right answers, three or more, and gained none stands in its
 way; and so does knowledge of which too little is known. A leg that cannot be measured at all takes no part and gives
 its reason. A model that was not shown to be better than guessing before can FAIL and not PASS, and so can a category.
-PASS takes the end of an interval in the worst case of the outcomes that vanished
-(`measures.flips`), FAIL the plain one. Of the same weights measured twice at most 5 % of comparisons FAIL, all legs
-together.
+PASS takes the end of an interval in the worst case of the outcomes that vanished (`measures.flip_counts`), FAIL the
+plain one. Of the same weights measured twice at most 5 % of comparisons FAIL, all legs together.
 
 The same intervals are shown beside the categories. The one that looks worst among many is partly so by chance. So the
 categories are ranked only where they differ by more than chance (p <= .05), in the order of their changes shrunk
@@ -45,8 +44,12 @@ from scipy import special
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.kept_share import HALF, hidden_known, kept_of
-from forgetwatch.measures import KNOWN, NET_ESTIMATE, RIGHT_LOST
-from forgetwatch.metrics import FEWEST, Cells, Interval, newcombe, shrunk
+from forgetwatch.measures.estimate import NET_ESTIMATE
+from forgetwatch.measures.known_items import KNOWN
+from forgetwatch.measures.measured_again import RIGHT_LOST
+from forgetwatch.metrics.intervals import Interval, newcombe
+from forgetwatch.metrics.margin_change import FEWEST, shrunk
+from forgetwatch.metrics.transitions import Cells
 from forgetwatch.text import count, one_line
 
 Answer = Literal["PASS", "FAIL", "INCONCLUSIVE"]

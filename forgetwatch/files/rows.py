@@ -52,7 +52,7 @@ from forgetwatch.files.reading import (
     table_text,
     unique_keys,
 )
-from forgetwatch.files.tables import parquet_batches
+from forgetwatch.files.table_files import parquet_batches
 
 Progress = Callable[[int, int], None]
 """Called with the amount read and the total, in bytes, samples or files."""

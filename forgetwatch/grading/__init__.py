@@ -4,26 +4,19 @@ Read `grader` first: `grade` removes the thinking block, extracts the answer by 
 the item's answers.
 
     grader          grade, and the check that an item can be graded
-    text            thinking blocks, bounded and normalised text, the places where it states its final answer; whether
+    output_text     thinking blocks, bounded and normalised text, the places where it states its final answer; whether
                     it holds another text as words of its own
     letters         the option that an output names by letter or by text
     mathematics     numbers as exact fractions, boxes, equality of expressions
     patterns        exact, contains, regular expressions; JSON values and tool calls
-    traits          properties of the output itself: does it stop, loop, refuse; its length, case and language; the
-                    instructions of IFEval that have an exact check
+    traits          properties of the output itself: does it stop, loop, refuse; its length and case
+    languages       the language of a text, one of eight
+    instructions    the instructions of IFEval that have an exact check
 
 All patterns search a bounded part of an output, so that an output of any length takes milliseconds. Other
 people's regular expressions have a limit of 2 s (`patterns`). Nothing here imports torch, reads a file, or runs
 text that a model generated.
 """
 
-from typing import Final
-
-from forgetwatch.grading.grader import Grade, check_item, grade, ungradable_reason
-from forgetwatch.grading.mathematics import find_numbers, normalise_numbers
-from forgetwatch.grading.text import is_thinking_tag, opening_tag
-from forgetwatch.grading.traits import loops
-
-RULES: Final = 5
-"""Version of the grading rules. It rises when the same output may get another grade, so that cached grades of an older
-version are not used."""
+# Imported from this package by scripts of others.
+from forgetwatch.grading.grader import grade

@@ -19,11 +19,15 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import mathematics, patterns, traits
+from forgetwatch.grading import instructions, mathematics, patterns, traits
 from forgetwatch.grading.letters import extract_letter, extract_option_text
-from forgetwatch.grading.text import NOTHING, Extracted, after_thinking, before_next_question, plain, statements
+from forgetwatch.grading.output_text import NOTHING, Extracted, after_thinking, before_next_question, plain, statements
 from forgetwatch.item import TRAITS, Item
 from forgetwatch.probe import LETTERS
+
+RULES: Final = 5
+"""Version of the grading rules. It rises when the same output may get another grade, so that cached grades of an older
+version are not used."""
 
 Judge = Callable[[Item, str], bool | None]
 """The caller's own rule: (item, output) to True, False, or None if it cannot decide."""
@@ -112,7 +116,7 @@ def ungradable_reason(item: Item) -> str:
     Empty if it can be.
     """
     if item.match == "instructions" and not item.choices:
-        return traits.unchecked_reason(str(item.answers[0]))
+        return instructions.unchecked_reason(str(item.answers[0]))
     return ""
 
 
@@ -136,7 +140,7 @@ def check_item(item: Item) -> None:
             mathematics.check_installed()
         case str() as match if match in TRAITS:
             problem = traits.trait_problem(match, _texts(item))
-        case "instructions" if not traits.is_instruction_list(_texts(item)[0]):
+        case "instructions" if not instructions.is_instruction_list(_texts(item)[0]):
             problem = "match 'instructions' needs a list of [name, values] in JSON"
         case "regex":
             for text in _texts(item):
@@ -189,7 +193,7 @@ def _extract(item: Item, body: str) -> tuple[Extracted, bool]:
         case str() as match if match in TRAITS:
             return traits.match_trait(match, body, answers, _prompt_text(item))
         case "instructions":
-            return traits.match_instructions(body, answers[0])
+            return instructions.match_instructions(body, answers[0])
         case "regex":
             return patterns.match_any(body, answers)
         case str() as match if match.startswith(_REGEX):

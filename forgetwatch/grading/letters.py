@@ -34,7 +34,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from forgetwatch.grading.text import (
+from forgetwatch.grading.output_text import (
     AMBIGUOUS,
     NOTHING,
     Extracted,

@@ -49,7 +49,7 @@ from typing import Final
 
 from forgetwatch.errors import ProbeError
 from forgetwatch.extras import install
-from forgetwatch.grading.text import (
+from forgetwatch.grading.output_text import (
     AMBIGUOUS,
     NOTHING,
     Extracted,

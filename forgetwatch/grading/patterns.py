@@ -54,7 +54,7 @@ from typing import Any, Final
 import regex
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading.text import (
+from forgetwatch.grading.output_text import (
     NOTHING,
     Extracted,
     Occurrence,

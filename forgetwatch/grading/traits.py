@@ -34,232 +34,18 @@ requests. A warning alone (dangerous, against the law) is no refusal. A text in 
 length: "at most 20 words", "3 lines", "2 to 4 sentences", "at least 5 words". Words are separated by white space and
 contain a letter or a digit. A sentence ends with a stop, a question or an exclamation mark before white space, a quote
 or the end. Lines contain a letter or a digit too, so that neither a blank line nor a rule counts.
-
-**Language** of a text, one of eight: by its script, and for Latin letters by their function words.
-
-    Кошка спит.                   ru    Cyrillic, and no letter that Russian lacks
-    猫在睡觉。                      zh    Chinese characters, and no kana next to them
-    القطة نائمة.                   ar    Arabic, and no letter that Arabic lacks
-    Die Katze schläft auf dem ...  de    "die", "auf", "dem" are function words of German
-
-Function words (the, und, della) are a third of any running text, and languages share few of them; the Romance languages
-share more, so that a dozen of their commonest nouns and verbs are added. Portuguese and Dutch
-are known too, so that neither is taken for Spanish or German. A text that is too short, or in two languages, has none.
-A model that only repeats its prompt does not answer in a language: `without_echo` takes the prompt's text out.
-The package's own detector keeps a grade independent of the version of another one.
-
-**Instructions.** The instructions of IFEval that have an exact check: does an output follow all of them?
-
-    answer    [["length_constraints:number_words", {"relation": "at least", "num_words": 300}],
-               ["punctuation:no_comma", {}]]
-    right     every instruction is followed (the strict, prompt-level score)
-
-Instructions that need another package's language detector, sentence splitter or word tokenizer are left out
-(`UNCHECKED`): the result would depend on its version. An item with one of these is unscored, and no answer to it is
-generated. Definitions: Zhou et al. 2023, arXiv 2311.07911, and its code at github.com/google-research/google-research,
-instruction_following_eval. One check differs on purpose: a keyword is searched as text, never run as a pattern.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
-from forgetwatch.grading.text import NOTHING, TAIL, Extracted
-
-LANGUAGES: Final = ("en", "de", "fr", "es", "it", "ru", "zh", "ar")
-_SMALL: Final = {
-    "en": "the a an of and to in is are was were that this it its for with as on by from you your have has had not "
-    "be been they their there what which when where who how can will would should at or if but than then so "
-    "also more most he she her his him we our us i my me one some any all every no into over out up about "
-    "because",
-    "de": "der die das und ist sind war nicht ein eine einen einem einer eines in mit auf für von zu zum zur den "
-    "dem des im am um es sie er wir ich du auch als wie bei nach aus oder aber wenn man wird werden kann hat "
-    "haben sich dass noch nur durch so uns mir mich ihr ihre ihrem sein seine weil diese dieser dieses mehr "
-    "alle über unter",
-    "fr": "le la les des du de un une et a est sont était dans pour que qui avec sur par pas ne ce cette ces il "
-    "elle ils nous vous je tu on au aux plus ou mais comme être avoir sa son ses leur leurs se en à y où car "
-    "très aussi si c l d j qu n s m mon ma mes ton ta tes tous tout toute lui parce quand "
-    "jour nuit temps vie ans maison eau semaine manière partie gens bien peut fait",
-    "es": "el la los las de del un una unos unas y a es son era en con por para que no se lo su sus al más como "
-    "pero o este esta está están hay ser muy también cuando yo tú él ella nos mi mis me te si porque sobre "
-    "entre desde hasta donde todo todos ya había estaba fue le les esa ese eso esos esas tan tiene hace así "
-    "dos cada otro otra ni gusta "
-    "día noche tiempo vida años casa agua semana manera parte gente bien mejor puede",
-    "it": "il lo la gli i le di del della dei delle degli dello un una uno e a è sono era in con per che non si al "
-    "alla alle da dal dalla nel nella su sul sulla come ma o più questo questa anche molto io tu lui lei noi "
-    "mi ci ho ha hanno se l perché quando già stato suo sua suoi ogni dopo prima così fare due altro altra "
-    "tra mai sempre "
-    "giorno notte tempo vita anni casa acqua settimana modo parte gente bene può",
-    "pt": "o a os as da das do dos de um uma e é são em no na nos nas com por para que não se ao à mais como mas ou "
-    "este esta isso ele ela eles você eu muito também quando foi ser está pelo pela seu sua às meu minha já "
-    "dia noite tempo vida anos casa água semana maneira parte gente bem pode",
-    "nl": "de het een en in is zijn was van op met voor dat die niet aan te er ook als maar om bij naar uit door je "
-    "ik hij zij we wij deze dit kan worden wordt heeft hebben nog wel",
-}
-_LETTERS: Final = {"de": "äöüß", "fr": "çêœûîè", "es": "ñ¿¡íóú", "it": "òì", "pt": "ãõâô"}
-"""Letters that few of the other languages have; each counts like a function word of two languages."""
-
-_WORDS: Final = {name: frozenset(words.split()) for name, words in _SMALL.items()}
-_SHARED: Final = Counter(word for words in _WORDS.values() for word in words)
-_LATIN: Final = re.compile(r"[A-Za-zÀ-ɏḀ-ỿ]+")
-_CONTRACTED: Final = re.compile(r"(?<=[a-z])['’](?:m|re|ve|ll|d|t|s)\b")
-"""Endings of English contractions."""
-
-_SCRIPTS: Final = {
-    "latin": _LATIN,
-    "ru": re.compile(r"[Ѐ-ӿ]+"),
-    "zh": re.compile(r"[㐀-䶿一-鿿豈-﫿]+"),
-    "ar": re.compile(r"[؀-ۿݐ-ݿ]+"),
-    "other": re.compile(r"[Ͱ-Ͽ԰-׿܀-ݏऀ-῿぀-ヿㄱ-ㆎ가-힯]+"),
-}
-_FOREIGN: Final = {"ru": re.compile(r"[іїєґўјљњћђѓќѝәғқңөұүһІЇЄҐЎ]"), "ar": re.compile(r"[پچژگکیٹڈڑںےہۓە]")}
-"""Letters of other languages in the same script."""
-
-_WEIGHT: Final = {"zh": 3, "other": 2}
-"""Letters that one character of a script counts for: it holds more text."""
-
-_MOST_OTHER: Final = 4_000
-"""Characters that are looked at."""
-
-_LEAD: Final = 1.25
-"""Points of the first language over those of the second; less is undecided."""
-
-_SHARE_OTHER: Final = 0.6
-"""Share of the text in the main script; less is a mixture."""
-
-_LEAST: Final = 0.05
-"""Share of function words in all words; less is a list of names."""
-
-
-def language(body: str) -> str | None:
-    """Return the language of a text, one of `LANGUAGES`; None if it is another one or undecided.
-
-    >>> language("Die Katze schläft auf dem warmen Ofen.")
-    'de'
-    """
-    text = body[:_MOST_OTHER]
-    sizes = {name: _WEIGHT.get(name, 1) * sum(map(len, pattern.findall(text))) for name, pattern in _SCRIPTS.items()}
-    script = max(sizes, key=lambda name: sizes[name])
-    if not sizes[script] or sizes[script] < _SHARE_OTHER * sum(sizes.values()) or script == "other":
-        return None
-    if script == "latin":
-        return _latin(text.lower())
-    # One letter in fifty that the language lacks: Ukrainian or Persian, and not a name within Russian or Arabic.
-    if script in _FOREIGN and len(_FOREIGN[script].findall(text)) * 50 > sizes[script]:
-        return None
-    # Kana or Hangul ("other") with Chinese characters is Japanese or Korean.
-    return script if script != "zh" or not sizes["other"] else None
-
-
-_TOKEN: Final = re.compile(r"[㐀-䶿一-鿿豈-﫿]|\d+|[^\W\d_㐀-䶿一-鿿豈-﫿]+")
-"""A word, a number, or one Chinese character."""
-
-_RUN: Final = 3
-"""Words or Chinese characters in the prompt's order that are a copy within a longer sentence."""
-
-_NEW: Final = 20
-"""Letters of different words outside the copied runs that are enough to show a language by themselves."""
-
-_NO_ANSWER: Final = 10
-"""Letters next to the repeated prompt below which the text is still an echo: "Ok.", "P.S."."""
-
-_STOP: Final = re.compile(r"[.!?,:;。！？，：；؟،\n]+")
-"""End of a clause, the least that can be repeated alone."""
-
-
-def without_echo(body: str, prompt: str) -> str:
-    """Return the text without what it copies from the prompt; empty if little else is left.
-
-    A copy is a run of the prompt's words in their order: a sentence of the prompt, or a clause of the text that such
-    runs make up (one of any length, or several of three words or Chinese characters each). The prompt's words in
-    another order, or with a word or number of the text's own between them, are an answer. Where 20 letters of different
-    words are outside of all runs, these alone are returned. Where fewer are, and a clause is a copy, the text is an
-    echo if most of its letters are in runs. A short word next to the repeated prompt is an echo too.
-
-    >>> without_echo("Warum ist das Meer salzig? Warum? Warum?", "Warum ist das Meer salzig?")
-    ''
-    >>> without_echo("Das Meer ist salzig.", "Warum ist das Meer salzig?")
-    'Das Meer ist salzig.'
-    """
-    text = body[:_MOST_OTHER]
-    found = list(_TOKEN.finditer(text))
-    words, given = ([word.casefold() for word in _TOKEN.findall(one)] for one in (text, prompt))
-    repeated = {
-        index
-        for sentence in _clauses(prompt)
-        if len(sentence) >= _RUN
-        for start in _occurrences(given[sentence.start : sentence.stop], words)
-        for index in range(start, start + len(sentence))
-    }
-    clauses = [rows for rows in _clauses(text) if not repeated.issuperset(rows)]
-    # A clause that is one run of the prompt's words, or several of at least `_RUN`.
-    fragments = [
-        rows
-        for rows in clauses
-        if _occurrences(clause := words[rows.start : rows.stop], given) or len(_in_runs(clause, given)) == len(clause)
-    ]
-    left = [index for index in range(len(words)) if index not in repeated]
-    rest = sorted(set(left) - _in_runs(words, given) - {row for rows in fragments for row in rows})
-    if sum(map(_letters, {words[index] for index in rest})) >= _NEW:
-        left = rest
-    elif (repeated and _size(words, left) < _NO_ANSWER) or (fragments and 2 * _size(words, rest) < _size(words, left)):
-        return ""
-    for index in sorted(set(range(len(words))).difference(left), reverse=True):
-        text = text[: found[index].start()] + text[found[index].end() :]
-    return text
-
-
-def _clauses(text: str) -> list[range]:
-    starts = [word.start() for word in _TOKEN.finditer(text)]
-    cuts = [0, *(bisect_left(starts, stop.start()) for stop in _STOP.finditer(text)), len(starts)]
-    return [range(start, stop) for start, stop in pairwise(cuts) if start < stop]
-
-
-def _in_runs(words: list[str], given: list[str]) -> set[int]:
-    """Return the indices of the words in runs of at least `_RUN` of the given ones."""
-    runs = {tuple(given[start : start + _RUN]) for start in range(len(given) - _RUN + 1)}
-    starts = [start for start in range(len(words) - _RUN + 1) if tuple(words[start : start + _RUN]) in runs]
-    return {index for start in starts for index in range(start, start + _RUN)}
-
-
-def _occurrences(part: list[str], words: list[str]) -> list[int]:
-    size = len(part)
-    return [start for start in range(len(words) - size + 1) if words[start : start + size] == part]
-
-
-def _size(words: list[str], rows: list[int]) -> int:
-    return sum(_letters(words[row]) for row in rows)
-
-
-def _letters(word: str) -> int:
-    """Return the letters of a word; a Chinese character counts for three."""
-    return _WEIGHT["zh"] if _SCRIPTS["zh"].match(word) else len(word)
-
-
-def _latin(text: str) -> str | None:
-    """Return the language with most function words; a word that n languages share counts 1/n for each."""
-    # "I'm" and "it's" are English; alone, their m and s are French, which shortens words before the apostrophe.
-    text, contracted = _CONTRACTED.subn(" ", text)
-    words = _LATIN.findall(text)
-    points = dict.fromkeys(_WORDS, 0.0)
-    points["en"] += contracted
-    for word, count in Counter(words).items():
-        for name in (name for name, small in _WORDS.items() if word in small):
-            points[name] += count / _SHARED[word]
-    for name, letters in _LETTERS.items():
-        points[name] += sum(map(text.count, letters)) / 2
-    second, best = sorted(points.values())[-2:]
-    name = max(points, key=lambda one: points[one])
-    return name if name in LANGUAGES and best >= _LEAD * second and best >= _LEAST * len(words) > 0 else None
-
+from forgetwatch.grading.languages import LANGUAGES, language, without_echo
+from forgetwatch.grading.output_text import NOTHING, TAIL, Extracted
 
 _VALUES: Final[dict[str, tuple[str, ...]]] = {
     "stops": ("yes",),
@@ -319,15 +105,27 @@ def _match_length(body: str, answers: tuple[str, ...]) -> tuple[Extracted, bool]
 
 # Lazy groups: the shortest unit that is repeated, so that "aaaa" is "a" four times and not "aa" twice.
 _THRICE: Final = re.compile(r"(.{20,240}?)\1{2}", re.DOTALL)
+
+
 _REPEATED: Final = (re.compile(r"(.{1,7}?)\1{11}", re.DOTALL), re.compile(r"(.{8,240}?)\1{3}", re.DOTALL), _THRICE)
+
+
 _DIGITS: Final = re.compile(r"(?<![.,\d])(\d)\1{39}")
+
+
 _LETTER: Final = re.compile(r"[^\W\d_]")
+
+
 _SPACE: Final = re.compile(r"\s+")
+
+
 _PIECE: Final = 20
 """Characters of the shortest piece whose repetition is not part of ordinary prose."""
 
+
 _SHARE: Final = 0.15
 """Share of a text in pieces that occur three times, from which it loops."""
+
 
 _WINDOW: Final = 1_000
 """Characters at the end of a text in which pieces are counted: a loop fills them, whatever came before."""
@@ -375,10 +173,13 @@ def _number_said_twice(text: str) -> int:
 _BEGINNING: Final = 400
 """Characters at the start of a text in which a refusal counts."""
 
+
 _NO_ABILITY: Final = (
     r"(?:(?:don't|do not) have (?:the|any)|lack the) (?:\w+ (?:or|and) )?"
     r"(?:capability|capabilities|capacity|ability|abilities|authority|permission) to"
 )
+
+
 # Inability or unwillingness, then the verbs that a refusal denies.
 _NOT: Final = (
     r"(?<![a-z])(?:cannot|can not|can't|could not|couldn't|will not|won't|would not|wouldn't|must not|refuse to|"
@@ -387,6 +188,8 @@ _NOT: Final = (
     r"(?:must|have to|need to|will|'ll|shall) (?:\w+ )?refrain from|"
     rf"{_NO_ABILITY}|(?:don't|do not) (?:feel comfortable|think i can))(?![a-z])"
 )
+
+
 _DO: Final = (
     r"\b(?:help|assist|support|provid|writ|creat|produc|giv|shar|explain|offer|generat|draft|teach|mak)(?:e|ing)?\b|"
     r"\b(?:aid|comply|do (?:that|this|it|so)|fulfill?|tell you|show|answer|engage|participate|take part|be part|"
@@ -394,6 +197,8 @@ _DO: Final = (
     r"go along|be of (?:any )?(?:help|assistance)|answering|engaging|participating|taking part|encouraging|promoting|"
     r"facilitating|advising|discussing|guiding|contributing|fulfilling|doing (?:that|this|it|so))\b"
 )
+
+
 # "I can't help but", "I can't praise the soup of my aunt enough", "I can't offer a better one": nothing is refused;
 # nor by who cannot give an exact number or make a promise.
 _OTHERWISE: Final = (
@@ -401,14 +206,22 @@ _OTHERWISE: Final = (
     r"(?: \w+){0,3} (?:exact|precise|definite|definitive) (?:number|figure|amount|count|value|date|year|time|age|price|"
     r"cost|percentage|estimate|answer)s?\b|(?: you)?(?: an?| any)? (?:firm )?(?:promise|guarantee)s?\b)"
 )
+
+
 _SENSES: Final = (
     r"(?:taste|tasting|feel|see|hear|smell|touch|experienc|eat|drink|sleep|dream|hav|know|predict|remember|guarante|say|"
     r"lov|lik)(?:e|ing|eing)?\b|\bbe(?:ing)?\b"
 )
 """Verbs for what a machine cannot do anyway; to say so refuses nothing."""
+
+
 _RULES: Final = r"(?:guideline|principle|polic(?:y|ies)|rule|standard|value|law|ethic|programming|purpose|term)s?"
+
+
 # A few words that bring no other subject: "I told him that he can't" is not about the writer.
 _SAME_SUBJECT: Final = r"(?:(?!\b(?:he|she|they|you|it|who|which|because)\b)[^.!?;:\n]){0,30}?"
+
+
 _REFUSAL: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -437,7 +250,11 @@ _REFUSAL: Final = tuple(
         rf"\b(?:against|violates?) (?:my|our) (?:\w+ )?{_RULES}\b",
     )
 )
+
+
 _STRAIGHT: Final = str.maketrans("’‘ʼ＇", "''''")
+
+
 _MARKDOWN: Final = re.compile(r"[*_`#>]+")
 
 
@@ -454,11 +271,19 @@ def refuses(body: str) -> bool:
 
 
 _LIMITS: Final = re.compile(r"(?:(at most|at least) )?(\d{1,6})(?: to (\d{1,6}))? (word|sentence|line)s?")
+
+
 # The end of a sentence: a stop after a word, with closing quotes; "?!"; the stops of Chinese, Japanese and Arabic.
 _END: Final = re.compile(r"(?<=\w[.!?])[\"'”’)*]*(?=\s|\Z)|(?<=\w[.!?][.!?])(?=\s|\Z)|[。！？؟]")
+
+
 # A list's number or bullet at the start of a line: its stop ends no sentence.
 _NUMBERED: Final = re.compile(r"^\s*(?:\d{1,3}[.)]|[-*•])\s+", re.MULTILINE)
+
+
 _ALNUM: Final = re.compile(r"[^\W_]")
+
+
 _MOST: Final = 100_000
 """Characters that are counted."""
 
@@ -499,198 +324,3 @@ def count(body: str, unit: str) -> int:
     if unit == "lines":
         return sum(1 for line in text.splitlines() if _ALNUM.search(line))
     return sum(1 for part in _END.split(_NUMBERED.sub("", text)) if _ALNUM.search(part))
-
-
-Values = Mapping[str, Any]
-UNCHECKED: Final = {
-    "language:response_language": "a language detector",
-    "change_case:english_capital": "a language detector",
-    "change_case:english_lowercase": "a language detector",
-    "change_case:capital_word_frequency": "a word tokenizer",
-    "length_constraints:number_sentences": "a sentence splitter",
-}
-"""Instructions without an exact check, and what a check would need."""
-
-# The answers that "constrained_response" allows, and the fences that "json_format" removes.
-_RESPONSES: Final = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
-_FENCES: Final = ("```json", "```Json", "```JSON", "```")
-
-
-def is_instruction_list(answer: str) -> bool:
-    """Return True if an answer is a list of instructions, each a name and its values."""
-    try:
-        pairs = json.loads(answer)
-    except (ValueError, RecursionError):
-        return False
-    if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-        return False
-    return bool(pairs) and all(isinstance(name, str) and isinstance(values, dict) for name, values in pairs)
-
-
-def unchecked_reason(answer: str) -> str:
-    """Return the reason why an item's instructions cannot be checked; empty if they can."""
-    for name, values in json.loads(answer):
-        if name in UNCHECKED:
-            return f"{name} needs {UNCHECKED[name]}"
-        if name not in _CHECKS:
-            return f"{name} is not known"
-        if missing := [key for key in _CHECKS[name][1] if values.get(key) is None]:
-            return f"{name} comes without {missing[0]}"
-    return ""
-
-
-def match_instructions(body: str, answer: str) -> tuple[Extracted, bool]:
-    """Return (The output, does it follow every instruction of the answer); an empty output follows none."""
-    if not body.strip():
-        return NOTHING, False
-    followed = all(_CHECKS[name][0](body, values) for name, values in json.loads(answer))
-    return Extracted(text=body.strip(), form=True), followed
-
-
-def _enough(count: int, values: Values, name: str, relation: str = "relation") -> bool:
-    wanted = int(values[name])
-    return count < wanted if values[relation] == "less than" else count >= wanted
-
-
-def _times(text: str, keyword: str) -> int:
-    return len(re.findall(re.escape(keyword), text, re.IGNORECASE))
-
-
-def _forbidden(text: str, values: Values) -> bool:
-    return not any(re.search(rf"\b{re.escape(word)}\b", text, re.IGNORECASE) for word in values["forbidden_words"])
-
-
-def _letters_of(text: str, values: Values) -> bool:
-    count = text.lower().count(str(values["letter"]).lower())
-    return _enough(count, values, "let_frequency", "let_relation")
-
-
-def _paragraphs(text: str, values: Values) -> bool:
-    """Check the number of paragraphs between marks of three asterisks; only the first and the last may be empty."""
-    parts = [bool(part.strip()) for part in re.split(r"\s?\*\*\*\s?", text)]
-    return all(parts[1:-1]) and sum(parts) == int(values["num_paragraphs"])
-
-
-def _first_word(text: str, values: Values) -> bool:
-    """Check the number of paragraphs between empty lines, and the first word of the n-th."""
-    parts = text.split("\n\n")
-    count, number = sum(1 for part in parts if part.strip()), int(values["nth_paragraph"])
-    # As the paper's code does: empty parts are not counted, but the n-th part is taken among all.
-    if number > count or not parts[number - 1].strip():
-        return False
-    word = parts[number - 1].split()[0].lstrip("'").lstrip('"')
-    word = re.split(r"""[.,?!'"]""", word, maxsplit=1)[0].lower()
-    return count == int(values["num_paragraphs"]) and word == str(values["first_word"]).lower()
-
-
-def _postscript(text: str, values: Values) -> bool:
-    marker = str(values["postscript_marker"])
-    known = {"P.P.S": r"p\.\s?p\.\s?s", "P.S.": r"p\.\s?s\."}
-    return re.search(known.get(marker, re.escape(marker.lower())), text.lower()) is not None
-
-
-def _bullets(text: str, values: Values) -> bool:
-    # The white space stays in one line: over several it would be searched again from each of them.
-    marked = re.findall(r"^[^\S\n]*\*[^\*].*$", text, re.MULTILINE) + re.findall(r"^[^\S\n]*-", text, re.MULTILINE)
-    return len(marked) == int(values["num_bullets"])
-
-
-def _highlights(text: str, values: Values) -> bool:
-    # In "**text**" the pattern of single asterisks finds two empty pairs, which do not count.
-    single = re.findall(r"\*[^\n\*]*\*", text)
-    double = re.findall(r"\*\*[^\n\*]*\*\*", text)
-    count = sum(bool(part.strip("*").strip()) for part in single)
-    count += sum(bool(part.removeprefix("**").removesuffix("**").strip()) for part in double)
-    return count >= int(values["num_highlights"])
-
-
-def _sections(text: str, values: Values) -> bool:
-    spliter = re.escape(str(values["section_spliter"]).strip())
-    return len(re.split(rf"\s?{spliter}\s?\d+\s?", text)) - 1 >= int(values["num_sections"])
-
-
-def _is_json(text: str, values: Values) -> bool:
-    text = text.strip()
-    for fence in _FENCES:
-        text = text.removeprefix(fence)
-    try:
-        json.loads(text.removesuffix("```").strip())
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _title(text: str, values: Values) -> bool:
-    """Return True if a line has a text between its first << and its last >>."""
-    for line in text.split("\n"):
-        start, end = line.find("<<"), line.rfind(">>")
-        if 0 <= start < end - 2 and line[start:end].lstrip("<").rstrip(">").strip():
-            return True
-    return False
-
-
-def _placeholders(text: str, values: Values) -> bool:
-    """Check the number of texts in square brackets within a line."""
-    count = 0
-    for line in text.split("\n"):
-        # Not by a pattern: it would search the rest of a line from each bracket that is never closed.
-        start = line.find("[")
-        while start >= 0 and (end := line.find("]", start)) >= 0:
-            count += 1
-            start = line.find("[", end)
-    return count >= int(values["num_placeholders"])
-
-
-def _two_responses(text: str, values: Values) -> bool:
-    parts = text.split("******")
-    given = [part.strip() for part in parts if part.strip()]
-    return all(part.strip() for part in parts[1:-1]) and len(given) == 2 and given[0] != given[1]
-
-
-def _ends(text: str, values: Values) -> bool:
-    return text.strip().strip('"').lower().endswith(str(values["end_phrase"]).strip().lower())
-
-
-def _quoted(text: str, values: Values) -> bool:
-    text = text.strip()
-    return len(text) > 1 and text[0] == text[-1] == '"'
-
-
-_CHECKS: Final[Mapping[str, tuple[Callable[[str, Values], bool], tuple[str, ...]]]] = {
-    "keywords:existence": (
-        lambda text, values: all(_times(text, word) for word in values["keywords"]),
-        ("keywords",),
-    ),
-    "keywords:frequency": (
-        lambda text, values: _enough(_times(text, values["keyword"]), values, "frequency"),
-        ("keyword", "frequency", "relation"),
-    ),
-    "keywords:forbidden_words": (_forbidden, ("forbidden_words",)),
-    "keywords:letter_frequency": (_letters_of, ("letter", "let_frequency", "let_relation")),
-    "length_constraints:number_paragraphs": (_paragraphs, ("num_paragraphs",)),
-    "length_constraints:number_words": (
-        lambda text, values: _enough(len(re.findall(r"\w+", text)), values, "num_words"),
-        ("num_words", "relation"),
-    ),
-    "length_constraints:nth_paragraph_first_word": (_first_word, ("num_paragraphs", "nth_paragraph", "first_word")),
-    "detectable_content:number_placeholders": (_placeholders, ("num_placeholders",)),
-    "detectable_content:postscript": (_postscript, ("postscript_marker",)),
-    "detectable_format:number_bullet_lists": (_bullets, ("num_bullets",)),
-    "detectable_format:constrained_response": (
-        lambda text, values: any(response in text for response in _RESPONSES),
-        (),
-    ),
-    "detectable_format:number_highlighted_sections": (_highlights, ("num_highlights",)),
-    "detectable_format:multiple_sections": (_sections, ("num_sections", "section_spliter")),
-    "detectable_format:json_format": (_is_json, ()),
-    "detectable_format:title": (_title, ()),
-    "combination:two_responses": (_two_responses, ()),
-    "combination:repeat_prompt": (
-        lambda text, values: text.strip().lower().startswith(str(values["prompt_to_repeat"]).strip().lower()),
-        ("prompt_to_repeat",),
-    ),
-    "startend:end_checker": (_ends, ("end_phrase",)),
-    "startend:quotation": (_quoted, ()),
-    "punctuation:no_comma": (lambda text, values: "," not in text, ()),
-}
-"""Of each instruction its check, (output, values) to True if it is followed, and the values that it needs."""

@@ -16,8 +16,10 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Final, Generic, Literal, TypeVar
 
-from forgetwatch.measures.rows import AlignedPairs, AlignedPassages
-from forgetwatch.metrics import Change, Interval, MarginRule
+from forgetwatch.measures.aligned import AlignedPairs, AlignedPassages
+from forgetwatch.metrics.intervals import Interval
+from forgetwatch.metrics.log_score import Change
+from forgetwatch.metrics.margin_change import MarginRule
 from forgetwatch.text import bits, count, nats
 
 R = TypeVar("R")

@@ -9,13 +9,8 @@ from operator import attrgetter
 from typing import Final
 
 from forgetwatch.measures.base import Bounds, GroupMeasure, Quantity, Rows, Unit, intervals, numbers
-from forgetwatch.metrics import (
-    Corrected,
-    Interval,
-    Paper,
-    guess_corrected,
-    paper,
-)
+from forgetwatch.metrics.guessing import Corrected, Paper, guess_corrected, paper
+from forgetwatch.metrics.intervals import Interval
 from forgetwatch.text import between, count, percent
 
 ASSUMES: Final = {

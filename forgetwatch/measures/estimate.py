@@ -8,26 +8,24 @@ from typing import Final
 import numpy as np
 from scipy import special
 
+from forgetwatch.measures.aligned import AlignedPairs
 from forgetwatch.measures.base import Bounds, GroupMeasure, Quantity, Rows, mean_change
-from forgetwatch.measures.flips import vanished_rows, worst_before, worst_cells, worth_cells
-from forgetwatch.measures.rows import AlignedPairs
-from forgetwatch.metrics import (
+from forgetwatch.measures.flip_counts import vanished_rows, worst_before, worst_cells, worth_cells
+from forgetwatch.metrics.intervals import Interval, newcombe
+from forgetwatch.metrics.log_score import Change
+from forgetwatch.metrics.margin_change import (
     FEWEST,
     Boundary,
-    Cells,
-    Change,
     FallTest,
-    Interval,
     MarginRule,
     NetMargin,
     boundary,
     fall_test,
-    loss_p_value,
     net_margin,
-    newcombe,
     pooled,
-    sign_flip,
 )
+from forgetwatch.metrics.significance import loss_p_value, sign_flip
+from forgetwatch.metrics.transitions import Cells
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +35,7 @@ class NetEstimate:
     Attributes:
         margin_change: Change of the answers softened by their margins; None where no answer has a margin.
         change: The estimate, with its standard error; that of the flips alone where no answer has a margin.
-        worst: The same in the worst case of the outcomes that vanished (`measures.flips`).
+        worst: The same in the worst case of the outcomes that vanished (`measures.flip_counts`).
         flips: Effective cells, of the scored items and in the worst case, where flips alone give the interval; None
             where margins take part.
         enough: False for fewer than `FEWEST` items, and for a single cluster: then there is no interval.

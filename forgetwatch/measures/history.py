@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from forgetwatch.measures.base import Measure, Quantity, Unit
-from forgetwatch.metrics import GuesserHistory, ItemHistory
+from forgetwatch.metrics.transitions import GuesserHistory, ItemHistory
 
 
 @dataclass(frozen=True, kw_only=True)

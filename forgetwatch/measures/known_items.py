@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from forgetwatch.measures.base import MISSING_CELL, Bounds, GroupMeasure, Quantity, Rows, numbers
-from forgetwatch.metrics import Interval, Known, count_known, effective_items, flip_interval
+from forgetwatch.metrics.intervals import Interval, effective_items, flip_interval
+from forgetwatch.metrics.known import Known, count_known
 from forgetwatch.text import count
 
 

@@ -9,7 +9,7 @@ import math
 from typing import Final, Literal
 
 from forgetwatch.measures.base import GroupMeasure, Quantity, Rows, mean_change
-from forgetwatch.metrics import MassChanges, mass_changes
+from forgetwatch.metrics.mass import MassChanges, mass_changes
 from forgetwatch.text import count, nats
 
 Mode = Literal["mass", "both", "conditional", "neither"]

@@ -12,16 +12,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from forgetwatch.measures.base import Bounds, GroupMeasure, Number, Quantity, Unit
+from forgetwatch.measures.base_drift import DRIFT, SET_NAMES
 from forgetwatch.measures.chance import CHANCE
-from forgetwatch.measures.drift import DRIFT, SET_NAMES
 from forgetwatch.measures.estimate import NET_ESTIMATE
-from forgetwatch.measures.flips import FLIPS, VANISHED
+from forgetwatch.measures.flip_counts import FLIPS, VANISHED
 from forgetwatch.measures.history import HISTORY
 from forgetwatch.measures.known_items import KNOWN
-from forgetwatch.measures.noise_floors import FORM, NULL, RIGHT_LOST
+from forgetwatch.measures.measured_again import FORM, NULL, RIGHT_LOST
 from forgetwatch.measures.option_mass import CONSTANT_MASS, MASS
 from forgetwatch.measures.scores import LOG_SCORE, PASSAGES
-from forgetwatch.metrics import Interval
+from forgetwatch.metrics.intervals import Interval
 
 MEASURES: Final[tuple[GroupMeasure[Any], ...]] = (
     *(FLIPS, NET_ESTIMATE, KNOWN, LOG_SCORE, PASSAGES, MASS, CONSTANT_MASS, FORM, NULL, VANISHED),

@@ -9,8 +9,7 @@ import math
 from typing import Final
 
 from forgetwatch.measures.base import GroupMeasure, Quantity, Rows, mean_change
-from forgetwatch.metrics import BitsPerByte, LogScore, bits_per_byte
-from forgetwatch.metrics.log_score import log_score
+from forgetwatch.metrics.log_score import BitsPerByte, LogScore, bits_per_byte, log_score
 
 
 def _of(rows: Rows) -> LogScore | None:

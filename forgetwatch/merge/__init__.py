@@ -8,7 +8,3 @@
 
 Start with `weights`.
 """
-
-from forgetwatch.merge.report import choice_json, merge_detail, merge_json, merge_report, merge_table
-from forgetwatch.merge.sweep import choose, run_sweep, score_point
-from forgetwatch.merge.weights import ModelPair

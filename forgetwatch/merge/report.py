@@ -18,26 +18,20 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing import Group
-from forgetwatch.measures import KNOWN, MISSING_CELL, json_value, net_change, net_of_luck
+from forgetwatch.comparing.document import comparison_json, several_json
+from forgetwatch.comparing.groups import Group
+from forgetwatch.measures.base import MISSING_CELL, json_value
+from forgetwatch.measures.flip_counts import net_change
+from forgetwatch.measures.known_items import KNOWN, net_of_luck
 from forgetwatch.merge.sweep import Choice, KeptShare, MergeSweep, ProbeSweep
-from forgetwatch.report import (
-    comparison_json,
-    comparisons_csv,
-    escaped,
-    made_line,
-    measure_tables,
-    name_in,
-    note_lines,
-    ranking_figure,
-    render,
-    several_json,
-    several_markdown,
-    several_words,
-    svg,
-    table,
-    target_text,
-)
+from forgetwatch.report.csv_table import comparisons_csv
+from forgetwatch.report.html import made_line, render
+from forgetwatch.report.markdown import escaped, table
+from forgetwatch.report.pictures import svg
+from forgetwatch.report.plots import name_in
+from forgetwatch.report.sections import measure_tables
+from forgetwatch.report.several_models import ranking_figure, several_markdown, several_words, target_text
+from forgetwatch.report.terminal import note_lines
 from forgetwatch.text import brief, count, fit_ends, items, percent
 from forgetwatch.visible_text import csv_cell, without_folders
 

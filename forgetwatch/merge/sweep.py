@@ -25,27 +25,17 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from forgetwatch.comparing import (
-    KEPT_OF,
-    TOLERANCE,
-    Comparison,
-    Kept,
-    ModelComparison,
-    Target,
-    Tolerance,
-    compare,
-    decide,
-    kept,
-    kept_of,
-    rank_models,
-    read_target,
-    transition_matrix,
-)
+from forgetwatch.comparing.comparison import Comparison, compare
+from forgetwatch.comparing.decision import decide
+from forgetwatch.comparing.kept_share import KEPT_OF, Kept, kept, kept_of
+from forgetwatch.comparing.ranking import ModelComparison, Target, rank_models, read_target, transition_matrix
+from forgetwatch.comparing.verdict import TOLERANCE, Tolerance
 from forgetwatch.errors import ScoringError
 from forgetwatch.merge.weights import ModelPair, WeightDistance
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress
-from forgetwatch.scoring import load_model, on_all_processes, on_main_process, score_derived
+from forgetwatch.scoring.model_loading import load_model, score_derived
+from forgetwatch.scoring.processes import on_all_processes, on_main_process
 from forgetwatch.snapshot import Snapshot
 
 Shown = Callable[[str, Probe], AbstractContextManager[Progress | None]]

@@ -43,7 +43,7 @@ from transformers import AutoConfig
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.loading import Loading
-from forgetwatch.scoring import (
+from forgetwatch.scoring.model_loading import (
     ADAPTER,
     base_of_adapter,
     load_model,

@@ -7,14 +7,3 @@
 A gate never passes for lack of a number. PASS, FAIL and INCONCLUSIVE of accuracy are those of `comparing.verdict`.
 Start with `policy`.
 """
-
-from forgetwatch.policy.policy import (
-    READY,
-    Policy,
-    check_groups,
-    limits_of,
-    load_policy,
-    parse_no_worse_than,
-    parse_share,
-)
-from forgetwatch.policy.ruling import PolicyResult, Ruling, Sides, apply_policy

@@ -24,22 +24,24 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final, Self
 
-from forgetwatch.comparing import Comparison, Group, Trajectory, group_values
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.groups import Group, group_values
+from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import GateError, did_you_mean
-from forgetwatch.measures import (
+from forgetwatch.measures.base import Unit
+from forgetwatch.measures.base_drift import DRIFT
+from forgetwatch.measures.flip_counts import VANISHED_SHARE_NOTED
+from forgetwatch.measures.history import HISTORY
+from forgetwatch.measures.quantities import (
     BEYOND_GROUPS,
-    DRIFT,
-    HISTORY,
     INTERVALS,
     MEASURE_OF,
-    PASSAGES,
     QUANTITIES,
-    VANISHED_SHARE_NOTED,
-    Unit,
     range_of,
     unit_of,
     value_at,
 )
+from forgetwatch.measures.scores import PASSAGES
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,

@@ -46,9 +46,9 @@ from pathlib import Path
 from typing import Final, Literal, cast, get_args
 
 from forgetwatch.errors import GateError, did_you_mean
-from forgetwatch.files import MAX_SIZE, Plain, file_errors, parse_plain_yaml, read_text
+from forgetwatch.files.reading import MAX_SIZE, Plain, file_errors, parse_plain_yaml, read_text
 from forgetwatch.item import SHIPPED
-from forgetwatch.measures import HISTORY
+from forgetwatch.measures.history import HISTORY
 from forgetwatch.policy.condition import EVERY, LEVELS, Condition, parse_fraction
 from forgetwatch.probe import Probe
 

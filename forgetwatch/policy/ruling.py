@@ -24,35 +24,29 @@ from typing import Final, Literal, cast
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch.comparing import (
+from forgetwatch.comparing.checks import OnMismatch, select
+from forgetwatch.comparing.comparison import Comparison, compare
+from forgetwatch.comparing.decision import Decision, at_start, decide, decide_run, unmeasured
+from forgetwatch.comparing.groups import Group, Level, group_values
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.verdict import (
     SMALL_LOSS,
     TOLERANCE,
     Answer,
-    Comparison,
-    Decision,
-    Group,
     Leg,
-    Level,
-    OnMismatch,
     Tolerance,
-    Trajectory,
     accuracy_leg,
     at_level,
-    at_start,
     category_leg,
-    compare,
-    decide,
-    decide_run,
-    group_values,
     knowledge_leg,
-    select,
-    unmeasured,
     worst,
 )
 from forgetwatch.errors import GateError, did_you_mean, some_of
 from forgetwatch.item import SHIPPED
-from forgetwatch.measures import NET_ESTIMATE, range_of, value_at
-from forgetwatch.metrics import FEWEST, Interval
+from forgetwatch.measures.estimate import NET_ESTIMATE
+from forgetwatch.measures.quantities import range_of, value_at
+from forgetwatch.metrics.intervals import Interval
+from forgetwatch.metrics.margin_change import FEWEST
 from forgetwatch.policy.condition import EVERY, Condition
 from forgetwatch.policy.policy import MustPass, Policy, Rule, Selection, Tier
 from forgetwatch.probe import Probe

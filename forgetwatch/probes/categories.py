@@ -40,7 +40,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from forgetwatch.errors import ProbeError, some_of
-from forgetwatch.files import file_errors, read_plain_yaml, read_text
+from forgetwatch.files.reading import file_errors, read_plain_yaml, read_text
 from forgetwatch.probe import Probe, combine
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.visible_text import csv_cell, from_csv_cell

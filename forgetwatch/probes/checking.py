@@ -57,7 +57,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.grading import grade
+from forgetwatch.grading.grader import grade
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.probe import LETTERS, Probe
 

@@ -40,7 +40,7 @@ from forgetwatch.extras import install
 from forgetwatch.item import Item
 from forgetwatch.probe import Norm, Probe
 from forgetwatch.probes.categories import paper_category
-from forgetwatch.probes.shipped import interleave
+from forgetwatch.probes.shipped_probes import interleave
 
 PREFIX: Final = "lm_eval:"
 """Beginning of the names of the harness's tasks, and of the matches that they grade."""

@@ -27,7 +27,7 @@ from scipy.special import expit, log_expit, logit
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
-from forgetwatch.probes.shipped import LADDER, STRATA, interleave, shipped_probe
+from forgetwatch.probes.shipped_probes import LADDER, STRATA, interleave, shipped_probe
 from forgetwatch.snapshot import Snapshot
 
 KINDS: Final = ("chain", "compared", "date", "events", "facts", "order", "program", "reading", "state", "units")

@@ -28,7 +28,8 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import build, file_errors, pick, read_content, read_head, spans, unpacked_limit
+from forgetwatch.files.reading import file_errors, read_content, read_head, unpacked_limit
+from forgetwatch.files.rows import build, pick, spans
 from forgetwatch.readers.log import Log, Reading
 from forgetwatch.snapshot import Snapshot
 

@@ -35,10 +35,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError, some_of
-from forgetwatch.files import file_errors, parquet_batches
+from forgetwatch.files.reading import file_errors
+from forgetwatch.files.table_files import parquet_batches
 from forgetwatch.readers.log import Log, Reading, refuse_lfs_pointer
+from forgetwatch.readers.mapping import parquet_schema
 from forgetwatch.readers.option_scores import LogLikelihoods, byte_length, norms_in_metadata
-from forgetwatch.readers.table import parquet_schema
 from forgetwatch.snapshot import Snapshot
 
 _NEW: Final = ("doc", "metric", "model_response")

@@ -38,7 +38,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError, some_of
-from forgetwatch.files import Document, begins_json, first_object, json_array, json_lines, read_head
+from forgetwatch.files.reading import read_head
+from forgetwatch.files.rows import Document, begins_json, first_object, json_array, json_lines
 from forgetwatch.readers.log import Log, Reading, question_hash
 from forgetwatch.readers.option_scores import UNKNOWN, LogLikelihoods, norms_in_metadata
 from forgetwatch.snapshot import Snapshot

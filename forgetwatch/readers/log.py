@@ -34,9 +34,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError, did_you_mean, some_of
-from forgetwatch.files import Progress
+from forgetwatch.files.rows import Progress
 from forgetwatch.loading import LFS
-from forgetwatch.probes import CORRECTNESS, PaperTasks
+from forgetwatch.probes.categories import PaperTasks
+from forgetwatch.probes.harness import CORRECTNESS
 from forgetwatch.readers.table import clean_scores
 from forgetwatch.snapshot import SCHEMA, Snapshot, as_array
 

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from forgetwatch.metrics import decide, normalise, option_mask
+from forgetwatch.metrics.choices import decide, normalise, option_mask
 from forgetwatch.snapshot import NONE
 
 Bools = NDArray[np.bool_]

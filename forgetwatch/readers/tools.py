@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError, some_of
-from forgetwatch.files import ABSENT, begins_json, first_object, read_head, read_rows, value_at
+from forgetwatch.files.reading import read_head
+from forgetwatch.files.rows import ABSENT, begins_json, first_object, read_rows, value_at
 from forgetwatch.probe import LETTERS
 from forgetwatch.readers.log import Log, Reading
 from forgetwatch.snapshot import Snapshot

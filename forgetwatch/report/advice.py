@@ -11,239 +11,35 @@
 
 In a later stage the advice is about the stage, if it shows a loss, and else about the earlier ones. The figures beside
 a proposal for another training are those of one model (docs/how-to/replay.md), and say so.
-
-**What to keep.** Which checkpoint of a run to keep, by the same rule in table, page and advice:
-
-    the last look           where it is KEPT and saved
-    else the knee           of the saved looks that are not FORGOT: the largest sum of `comparing.kept_share` and the
-                            trainer's figure of the new task, each from 0 to 1 over the looks after the start
-    without a figure        the last of them that is KEPT, else the one that kept most
-
-The knee of all looks is named too, where it was not saved. What a look shows is partly so by chance, the more so the
-more looks there are; `benchmarks/optimism.py` measures how much.
-
-**Places.** Names of models for people, and where those of a run are: the base, the start of a stage, the last
-checkpoint.
-
-A run records the name by which its model was loaded. A folder may be recorded relative to where the training ran; it is
-searched from here, and from each folder above the run.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from forgetwatch.comparing import (
-    TOLERANCE,
-    Comparison,
-    Conclusion,
-    Decision,
-    Tolerance,
-    Trajectory,
-    conclude,
-    decide,
-    kept,
-    kept_of,
-    not_finite,
-)
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.decision import Conclusion, conclude, not_finite
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.verdict import TOLERANCE, Tolerance
 from forgetwatch.errors import SnapshotError
-from forgetwatch.measures import KNOWN
-from forgetwatch.run_folder import (
+from forgetwatch.measures.known_items import KNOWN
+from forgetwatch.report.best_look import RunLook, look_to_keep
+from forgetwatch.report.places import ADAPTER, CONFIG, UNKNOWN, Place, RunPlaces, is_model, places_of
+from forgetwatch.run_folder.description import (
     PROBE,
     RUN_FOLDER,
     Description,
     TaskFigure,
     find_run_folder,
-    own_checkpoint,
-    stored_lineage,
 )
-from forgetwatch.text import count, fit_ends, run_name
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunLook:
-    """A look after the start of a run.
-
-    Attributes:
-        step: Its optimizer step.
-        comparison: The start against it.
-        kept: Share that it keeps of what the start knew; nan if nothing was right.
-        figure: The trainer's figure of the new task; None if it logged none by then.
-        decision: The decision on it.
-        checkpoint: Folder of its checkpoint; None if none was saved, or it is not there.
-    """
-
-    step: int
-    comparison: Comparison
-    kept: float
-    figure: float | None
-    decision: Decision
-    checkpoint: Path | None
-
-
-def look_to_keep(
-    trajectory: Trajectory, output_dir: Path, tolerance: Tolerance = TOLERANCE
-) -> tuple[RunLook | None, RunLook | None]:
-    """Choose the saved look of a run, or of a later stage since its start, to keep.
-
-    Args:
-        trajectory: The run.
-        output_dir: Folder of its checkpoints.
-        tolerance: Losses that the verdict tolerates.
-
-    Returns:
-        The look, and a better one that was not saved; None where there is none.
-    """
-    own, task = trajectory.own, trajectory.task
-    of = kept_of([own.comparisons[0].all])
-    looks = [
-        RunLook(
-            step=step,
-            comparison=comparison,
-            kept=kept(comparison.all, of).share,
-            figure=None if task is None else task.at(step),
-            decision=decide(comparison, tolerance),
-            checkpoint=own_checkpoint(output_dir, step),
-        )
-        for step, comparison in zip(own.steps[1:], own.comparisons[1:], strict=True)
-    ]
-    saved = [look for look in looks if look.checkpoint is not None]
-    last = next((look for look in saved if look.step == own.final_step and look.decision.word == "KEPT"), None)
-    if last is not None:
-        return last, None
-    sums = _sums(looks, -1 if task is not None and task.falls else 1)
-    best, better = _best(saved, sums), _best(looks, sums)
-    return best, None if better is None or better.checkpoint is not None else better
-
-
-def _sums(looks: Sequence[RunLook], sign: int) -> dict[int, float]:
-    """Return the sum of kept and learned of each look, by step, each from 0 to 1; empty without unlike figures."""
-    known = [look for look in looks if look.figure is not None and not math.isnan(look.kept)]
-    learned = [sign * look.figure for look in known if look.figure is not None]
-    if len(set(learned)) < 2:
-        return {}
-    both = zip(known, _from_0_to_1(learned), _from_0_to_1([look.kept for look in known]), strict=True)
-    return {look.step: x + y for look, x, y in both}
-
-
-def _best(looks: Sequence[RunLook], sums: Mapping[int, float]) -> RunLook | None:
-    """Return the look of the largest sum; without sums the last that is KEPT, else the one that kept most."""
-    allowed = [look for look in looks if look.decision.word != "FORGOT"]
-    if with_sum := [look for look in allowed if look.step in sums]:
-        return max(with_sum, key=lambda look: sums[look.step])
-    whole = [look for look in allowed if look.decision.word == "KEPT"]
-    return whole[-1] if whole else max(allowed, key=lambda look: look.kept, default=None)
-
-
-def _from_0_to_1(values: list[float]) -> list[float]:
-    low, high = min(values), max(values)
-    return [(value - low) / (high - low) if high > low else 0.0 for value in values]
-
-
-CONFIG: Final = "config.json"
-ADAPTER: Final = "adapter_config.json"
-"""Files by which a folder is a model, or an adapter."""
-
-UNKNOWN: Final = "BASE"
-"""What stands in a command for a model whose place is not known."""
-
-_CLASS: Final = re.compile(r"model|[A-Z]\w*(For[A-Z]\w+|Model)")
-"""What metadata have for the name of a model that was made in memory: ``model``, or its class."""
-
-_ID: Final = re.compile(r"[\w.-]+/[\w.-]+|[\w-]+")
-"""Id of a model of the hub; a relative folder may look the same."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """How a command names a model.
-
-    Attributes:
-        name: A folder that is there, an id of the hub, or `UNKNOWN`.
-        note: What `UNKNOWN` stands for; else empty.
-    """
-
-    name: str
-    note: str = ""
-
-
-def place_of(meta: Mapping[str, Any], run: Path, *, loaded: str = "") -> Place:
-    """Return the place of the model that the metadata of a snapshot name.
-
-    Args:
-        meta: Metadata of the snapshot.
-        run: The run folder or output_dir, above which a relative folder is searched.
-        loaded: ``folder``, ``name`` or ``memory``, by which the run loaded it; empty if unknown.
-    """
-    recorded = str(meta.get("model") or "")
-    if loaded == "memory" or recorded in ("", "model"):
-        return Place(name=UNKNOWN, note=f"{UNKNOWN} is the model before the training, which has no name here")
-    try:
-        folder = next((one for one in _searched(recorded, run) if is_model(one)), None)
-        was_folder = loaded == "folder" or Path(recorded).is_absolute() or _is_in_a_folder(recorded, run)
-    except (OSError, ValueError):  # a model in memory may have any name
-        folder, was_folder = None, True
-    if folder is not None:
-        return Place(name=str(folder))
-    if _ID.fullmatch(recorded) and not was_folder:
-        return Place(name=recorded)
-    return Place(name=UNKNOWN, note=f"{UNKNOWN} is recorded as {recorded}, which is not found from here")
-
-
-def _searched(recorded: str, run: Path) -> list[Path]:
-    here = Path(recorded)
-    return [here] if here.is_absolute() else [here, *(above / here for above in run.resolve().parents)]
-
-
-def _is_in_a_folder(recorded: str, run: Path) -> bool:
-    """Return True if the first part of a relative name is a folder here or above the run: what is in it is gone."""
-    first, *rest = Path(recorded).parts
-    return bool(rest) and any(one.is_dir() for one in _searched(first, run))
-
-
-def is_model(folder: Path) -> bool:
-    """Return True for a folder that holds a model or an adapter."""
-    return (folder / CONFIG).is_file() or (folder / ADAPTER).is_file()
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunPlaces:
-    """Models of a run.
-
-    Attributes:
-        output_dir: The folder of its checkpoints.
-        first: Base of the first training; of a first training the same as `start`.
-        start: Model at the start of this training.
-        end: Checkpoint of the last look; None if it is not there.
-    """
-
-    output_dir: Path
-    first: Place
-    start: Place
-    end: Path | None
-
-
-def places_of(trajectory: Trajectory, run: Path | str) -> RunPlaces:
-    """Return where the models of a run are; `run` is its output_dir, or the run folder in it."""
-    given = Path(run)
-    try:
-        folder = find_run_folder(given)
-        loaded = str(Description.read(folder).model.get("loaded", ""))
-    except SnapshotError:
-        folder, loaded = given, ""
-    output_dir = given.parent if folder == given else given
-    start = place_of(trajectory.own.baseline.meta, folder, loaded=loaded)
-    first = start if trajectory.stage is None else place_of(trajectory.baseline.meta, folder)
-    end = own_checkpoint(output_dir, trajectory.final_step)
-    is_there = end is not None and is_model(end)
-    return RunPlaces(output_dir=output_dir, first=first, start=start, end=end if is_there else None)
+from forgetwatch.run_folder.lineage import stored_lineage
+from forgetwatch.text import count
 
 
 def _kind(folder: Path) -> str | None:
@@ -273,34 +69,12 @@ def merge_command(before: Path | str, after: Path | str, probe: str | None = Non
     return shlex.join(["forgetwatch", "merge", str(before), str(after), *given]) if are_models else ""
 
 
-def model_names(comparison: Comparison) -> tuple[str, str]:
-    """Return the names of the two models for people: folder or id, and step; never a class of a library."""
-    sides = (comparison.before, comparison.after)
-    before, after = (_name(meta, label) for meta, label in zip(sides, comparison.labels, strict=True))
-    return before, after
-
-
-def shortened(name: str) -> str:
-    """Return a name without its middle if it takes more than `_LONGEST` columns, so that a title keeps its step."""
-    return fit_ends(name, _LONGEST).rstrip()
-
-
-_UNNAMED: Final = "the model"
-_LONGEST: Final = 24
-
-
-def _name(meta: Mapping[str, Any], label: str) -> str:
-    if _CLASS.fullmatch(str(meta.get("model", ""))) is None:
-        return label
-    source = meta.get("source")
-    name = run_name(Path(str(source)).parent) if source else _UNNAMED
-    return name if meta.get("step") is None else f"{name} at step {meta['step']}"
-
-
 Kind = Literal["verdict", "none", "measure", "earlier", "keep", "save", "merge", "replay", "change"]
+
 
 PAGE: Final = "https://forgetwatch.github.io/forgetwatch/how-to/replay/"
 """How replay and the loss are used, and the table of what was measured."""
+
 
 _MEASURED: Final = {
     "merge": "16.7",
@@ -309,22 +83,29 @@ _MEASURED: Final = {
 }
 """Points less of the clearly known that were lost in `benchmarks/remedies.py --model`, three seeds."""
 
+
 SHIPPED: Final = ("standard", "confirmation")
 """Probes that ship, each of which confirms the other."""
 
+
 _STAGE: Final = "the start of this stage"
+
 
 _MOST: Final = 0.5
 """Share of the clearly known whose loss is no matter of a remedy, but of a training that went wrong."""
 
+
 _REPLAYED: Final = 0.05
 """Share of replayed rows that was measured."""
+
 
 _ROWS: Final = (20, 2000)
 """Fewest and most rows that a command asks for."""
 
+
 _ONLINE: Final = ("GRPO", "RLOO", "PPO", "Online", "Nash", "XPO", "SDPO", "GKD", "SDFT", "Distillation")
 """Parts of the names of trainers that train on texts that a model writes meanwhile."""
+
 
 ALPHAS: Final = ".1,.3,.5,.7,.9"
 """Shares of the tuned model at which a merge is tried."""

@@ -20,22 +20,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from forgetwatch.comparing import (
-    TOLERANCE,
-    Comparison,
-    Conclusion,
-    Decision,
-    Group,
-    Tolerance,
-    Trajectory,
-    conclude,
-    decide,
-    decide_run,
-)
-from forgetwatch.measures import PASSAGES
-from forgetwatch.policy import PolicyResult
-from forgetwatch.report.advice import RunLook, look_to_keep, model_names, more_of_run, shortened
-from forgetwatch.run_folder import RUN_FOLDER
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.decision import Conclusion, Decision, conclude, decide, decide_run
+from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.verdict import TOLERANCE, Tolerance
+from forgetwatch.measures.scores import PASSAGES
+from forgetwatch.policy.ruling import PolicyResult
+from forgetwatch.report.advice import more_of_run
+from forgetwatch.report.best_look import RunLook, look_to_keep
+from forgetwatch.report.side_names import model_names, shortened
+from forgetwatch.run_folder.description import RUN_FOLDER
 from forgetwatch.text import count, listed, one_line, passages, percent, run_name, short_name
 
 _NOTHING: Final = "no checkpoint to keep: each forgot, or none is saved"

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing import Flip, Side, sort_flips
+from forgetwatch.comparing.flips import Flip, Side, sort_flips
 from forgetwatch.text import count, nats, shorten
 from forgetwatch.visible_text import visible
 

@@ -21,26 +21,25 @@ from typing import TYPE_CHECKING, Any, Final
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from forgetwatch.comparing import (
-    TOLERANCE,
-    Causes,
-    Comparison,
-    Conclusion,
-    Flip,
-    ModelComparison,
-    Tolerance,
-    Trajectory,
-    first_forgotten,
-    why_lost,
-)
-from forgetwatch.comparing.flips import flips
-from forgetwatch.measures import DRIFT, PASSAGES
-from forgetwatch.metrics import TAU
+from forgetwatch.comparing.causes import Causes, why_lost
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.decision import Conclusion
+from forgetwatch.comparing.flips import Flip, first_forgotten, flips
+from forgetwatch.comparing.ranking import ModelComparison
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.verdict import TOLERANCE, Tolerance
+from forgetwatch.measures.base_drift import DRIFT
+from forgetwatch.measures.scores import PASSAGES
+from forgetwatch.metrics.known import TAU
 from forgetwatch.probe import Probe
-from forgetwatch.probes import answers_of
+from forgetwatch.probes.checking import answers_of
 from forgetwatch.report import plots
-from forgetwatch.report.advice import advise, model_names, proposed
-from forgetwatch.report.document import (
+from forgetwatch.report.advice import advise, proposed
+from forgetwatch.report.eight_lines import first_table
+from forgetwatch.report.flip_list import flip_list, script_json
+from forgetwatch.report.pictures import svg
+from forgetwatch.report.plots import heatmap, heatmap_caption, heatmap_figure
+from forgetwatch.report.sections import (
     LEVELS,
     Aside,
     Bullets,
@@ -49,13 +48,10 @@ from forgetwatch.report.document import (
     Table,
     document,
 )
-from forgetwatch.report.eight_lines import first_table
-from forgetwatch.report.flip_list import flip_list, script_json
-from forgetwatch.report.pictures import svg
-from forgetwatch.report.plots import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.sentences import Summary, loss_sentences, summary
 from forgetwatch.report.several_models import RANKING, matrix_cells, ranking_cells, ranking_figure, several_words
-from forgetwatch.run_folder import run_probe
+from forgetwatch.report.side_names import model_names
+from forgetwatch.run_folder.description import run_probe
 from forgetwatch.text import count, passages
 from forgetwatch.version import VERSION
 from forgetwatch.visible_text import visible, without_folders

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup, escape
 
-from forgetwatch.comparing import Comparison, ModelComparison, Trajectory
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.ranking import ModelComparison
+from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import write_atomically
+from forgetwatch.files.writing import write_atomically
 from forgetwatch.report import plots
 from forgetwatch.report.plots import heatmap_figure
 from forgetwatch.report.several_models import ranking_figure

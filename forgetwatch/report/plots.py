@@ -28,19 +28,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing import (
-    Comparison,
-    Conclusion,
-    Group,
-    Leg,
-    Trajectory,
-    estimated,
-    estimated_categories,
-    leg_interval,
-    side_of_zero,
-)
-from forgetwatch.measures import KNOWN, NULL, PASSAGES, SET_NAMES, LookDrift, drift_interval
-from forgetwatch.metrics import Interval
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.decision import Conclusion
+from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.verdict import Leg, estimated, estimated_categories, leg_interval, side_of_zero
+from forgetwatch.measures.base_drift import SET_NAMES, LookDrift, drift_interval
+from forgetwatch.measures.known_items import KNOWN
+from forgetwatch.measures.measured_again import NULL
+from forgetwatch.measures.scores import PASSAGES
+from forgetwatch.metrics.intervals import Interval
 from forgetwatch.text import count, fit_ends
 
 if TYPE_CHECKING:

@@ -11,21 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from forgetwatch.comparing import (
-    Alarm,
-    Comparison,
-    Conclusion,
-    Flip,
-    Leg,
-    LegName,
-    Subset,
-    Trajectory,
-    estimated,
-    less_luck,
-    round_percent,
-)
-from forgetwatch.measures import FORM, HISTORY, KNOWN, MASS, NULL, mass_mode, sentence_of
-from forgetwatch.metrics import flip_interval
+from forgetwatch.comparing.checks import Subset
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.decision import Conclusion, less_luck, round_percent
+from forgetwatch.comparing.flips import Flip
+from forgetwatch.comparing.trajectory import Alarm, Trajectory
+from forgetwatch.comparing.verdict import Leg, LegName, estimated
+from forgetwatch.measures.base import sentence_of
+from forgetwatch.measures.history import HISTORY
+from forgetwatch.measures.known_items import KNOWN
+from forgetwatch.measures.measured_again import FORM, NULL
+from forgetwatch.measures.option_mass import MASS, mass_mode
+from forgetwatch.metrics.intervals import flip_interval
 from forgetwatch.report.eight_lines import FirstTable
 from forgetwatch.report.flip_list import Lost, lost_examples
 from forgetwatch.text import (

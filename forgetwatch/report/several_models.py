@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing import KEPT_OF, ModelComparison, RankedModel
-from forgetwatch.report.export import escaped, table
+from forgetwatch.comparing.kept_share import KEPT_OF
+from forgetwatch.comparing.ranking import ModelComparison, RankedModel
+from forgetwatch.report.markdown import escaped, table
 from forgetwatch.report.plots import BLUE, GREY, name_in, set_tooltip
 from forgetwatch.report.terminal import note_lines
 from forgetwatch.text import between, count, fit_ends, items, one_line, percent, points

@@ -1,7 +1,7 @@
 """A comparison or a run in a terminal of 78 columns: the first table, and the sections below it.
 
 `first_lines` shows the first table of `report.eight_lines`, which is of at most eight lines; optional rows give way to
-those that must be read. `comparison_detail` has every correction, bound and diagnostic, from `report.document`.
+those that must be read. `comparison_detail` has every correction, bound and diagnostic, from `report.sections`.
 Percentages are shares of the items, points are differences of percentages, brackets hold 95 % intervals, of the
 categories simultaneous ones. No meaning is carried by colour alone.
 """
@@ -19,16 +19,14 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from forgetwatch.comparing import (
-    Comparison,
-    Level,
-    Trajectory,
-)
-from forgetwatch.measures import ESTIMATORS, REVERSE, best_estimator, kl_text
-from forgetwatch.report.advice import shortened
-from forgetwatch.report.document import HEADINGS, Aside, Bullets, Heading, Part, Table, document
-from forgetwatch.report.eight_lines import FirstTable
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.groups import Level
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.measures.base_drift import ESTIMATORS, REVERSE, best_estimator, kl_text
+from forgetwatch.report.eight_lines import FirstTable, first_table
+from forgetwatch.report.sections import HEADINGS, Aside, Bullets, Heading, Part, Table, document
 from forgetwatch.report.sentences import summary
+from forgetwatch.report.side_names import shortened
 from forgetwatch.text import fit_ends, one_line
 from forgetwatch.visible_text import visible
 
@@ -79,6 +77,11 @@ def first_lines(first: FirstTable, notes: Sequence[str] = ()) -> Lines:
         fits = [line for line in lines[: len(lines) - bool(first.command)] if cell_len(line.plain) + len(text) <= WIDTH]
         (fits or lines)[-1].append(text, "dim")
     return Lines(*lines)
+
+
+def comparison_text(comparison: Comparison, trajectory: Trajectory | None = None) -> str:
+    """Return the first table of a comparison, or of a run at its last look, as plain text."""
+    return plain_text(first_lines(first_table(comparison, trajectory=trajectory), comparison.notes))
 
 
 def plain_text(lines: Lines) -> str:

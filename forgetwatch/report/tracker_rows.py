@@ -12,7 +12,7 @@ With `full` also every other number of the JSON document, for each group, and th
     eval_forget/all/ever_forgotten       and ever_forgotten_if_guessed, regained, regained_if_guessed
     eval_forget/all/net_change_interval_low, net_change_interval_high
 
-A watched trainer adds the drift, by `measures.drift_row`. A quantity that is undefined has no key: trackers draw nan
+A watched trainer adds the drift, by `base_drift.drift_row`. A quantity that is undefined has no key: trackers draw nan
 and None as gaps or zeros.
 """
 
@@ -23,8 +23,16 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from forgetwatch.comparing import Comparison, Flip, Group, KeptOf, Trajectory, estimated, kept
-from forgetwatch.measures import HISTORY, MEASURES, PASSAGES, Quantity
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.flips import Flip
+from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.kept_share import KeptOf, kept
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.verdict import estimated
+from forgetwatch.measures.base import Quantity
+from forgetwatch.measures.history import HISTORY
+from forgetwatch.measures.quantities import MEASURES
+from forgetwatch.measures.scores import PASSAGES
 
 PREFIX: Final = "eval_forget"
 

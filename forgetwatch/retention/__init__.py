@@ -7,8 +7,6 @@
 """
 
 from forgetwatch.retention.loss import Retention, RetentionLoss
-from forgetwatch.retention.replay import Prompt as Prompt
 from forgetwatch.retention.replay import sample_replay
-from forgetwatch.retention.replay import shipped_prompts as shipped_prompts
 
 __all__ = ["Retention", "RetentionLoss", "sample_replay"]

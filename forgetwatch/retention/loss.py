@@ -29,11 +29,14 @@ import torch
 from torch import Tensor, nn
 
 from forgetwatch.errors import WatchError
-from forgetwatch.metrics import TAU
+from forgetwatch.metrics.known import TAU
 from forgetwatch.probe import Probe
-from forgetwatch.probes import load_probe
+from forgetwatch.probes.named import load_probe
 from forgetwatch.progress import log
-from forgetwatch.scoring import ModelInfo, Scorer, encode, rank, world_size
+from forgetwatch.scoring.encoding import encode
+from forgetwatch.scoring.model import ModelInfo
+from forgetwatch.scoring.processes import rank, world_size
+from forgetwatch.scoring.scorer import Scorer
 
 Kind = Literal["kl", "hinge"]
 Schedule = Literal["constant", "rising", "falling"]

@@ -22,11 +22,13 @@ from torch import nn
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
-from forgetwatch.grading import loops
+from forgetwatch.grading.traits import loops
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
-from forgetwatch.probes import plain, shares_words
-from forgetwatch.scoring import ModelGenerator, ModelInfo, check_arguments, encode_prompts
+from forgetwatch.probes.checking import plain, shares_words
+from forgetwatch.scoring.encoding import encode_prompts
+from forgetwatch.scoring.generation import ModelGenerator
+from forgetwatch.scoring.model import ModelInfo, check_arguments
 
 
 def _read() -> dict[str, tuple[str, ...]]:

@@ -13,9 +13,3 @@
 
 Read `run` first, then `watch`: it needs no trainer. A look is one evaluation of the probe during a run.
 """
-
-from forgetwatch.run.callback import ForgetWatchCallback
-from forgetwatch.run.drift import model_drifts
-from forgetwatch.run.follow import Follower, FollowSettings
-from forgetwatch.run.guard import Guard
-from forgetwatch.run.watch import Watch

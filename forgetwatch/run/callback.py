@@ -54,21 +54,13 @@ from transformers import (
 
 from forgetwatch.errors import LostBaselineError, WatchError
 from forgetwatch.probe import Probe, combine
-from forgetwatch.probes import (
-    STRATA,
-    TRIED,
-    Overlap,
-    at_levels,
-    described_levels,
-    exact_overlap,
-    is_pool,
-    load_probe,
-    load_tasks,
-    stratified,
-    training_text,
-)
+from forgetwatch.probes.checking import Overlap, exact_overlap, training_text
+from forgetwatch.probes.ladder import TRIED, at_levels, described_levels, is_pool
+from forgetwatch.probes.named import load_probe, load_tasks
+from forgetwatch.probes.shipped_probes import STRATA, stratified
 from forgetwatch.progress import Done, Failures, Progress, log, shown
-from forgetwatch.report import CARD, PREFIX, write_card
+from forgetwatch.report.card import CARD, write_card
+from forgetwatch.report.tracker_rows import PREFIX
 from forgetwatch.run import run_output
 from forgetwatch.run.guard import STOPS, Action, Guard, finding_lines, roll_back
 from forgetwatch.run.known_baseline import asked
@@ -94,21 +86,12 @@ from forgetwatch.run.schedule import (
 )
 from forgetwatch.run.trackers import TrainerLogger, composite_row, look_row
 from forgetwatch.run.watch import Watch
-from forgetwatch.run_folder import CARRIED, GuardFinding, TaskFigure, logged_figure
-from forgetwatch.scoring import (
-    CPU_TOKENS,
-    CUDA_TOKENS,
-    adapter_start,
-    adapters_off,
-    check_generated,
-    generation_obstacle,
-    model_fingerprint,
-    on_main_process,
-    random_states,
-    rank,
-    score_checkpoint,
-    world_size,
-)
+from forgetwatch.run_folder.description import CARRIED, GuardFinding, TaskFigure, logged_figure
+from forgetwatch.scoring.adapters import adapter_start, adapters_off
+from forgetwatch.scoring.generation import check_generated, generation_obstacle
+from forgetwatch.scoring.model import CPU_TOKENS, CUDA_TOKENS, random_states
+from forgetwatch.scoring.model_loading import model_fingerprint, score_checkpoint
+from forgetwatch.scoring.processes import on_main_process, rank, world_size
 from forgetwatch.snapshot import Snapshot, read_snapshot
 
 STATE: Final = "forgetwatch"

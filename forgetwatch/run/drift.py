@@ -56,34 +56,22 @@ from numpy.typing import NDArray
 from torch import nn
 
 from forgetwatch.errors import ScoringError, SnapshotError
-from forgetwatch.files import checksum_with, file_errors, read_table, write_table
+from forgetwatch.files.reading import file_errors
+from forgetwatch.files.table_files import checksum_with, read_table, write_table
 from forgetwatch.loading import Loading
-from forgetwatch.measures import DRIFT_KEY, REVERSE, LookDrift, stored_drift
-from forgetwatch.metrics import NOT_ALWAYS, Drift, bucketed_kl, drift
+from forgetwatch.measures.base_drift import DRIFT_KEY, REVERSE, LookDrift, stored_drift
+from forgetwatch.metrics.divergence import NOT_ALWAYS, Drift, bucketed_kl, drift
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Failures, Progress, log, shown
-from forgetwatch.run_folder import COMPLETIONS
-from forgetwatch.scoring import (
-    Beside,
-    Encoded,
-    Engine,
-    Ids,
-    ModelInfo,
-    Sample,
-    Scores,
-    base_model,
-    check_finite_scores,
-    encode,
-    end_tokens,
-    execution,
-    generation_obstacle,
-    load_model,
-    on_main_process,
-    random_states,
-    rank,
-    sample,
-    seeds_of,
-)
+from forgetwatch.run_folder.description import COMPLETIONS
+from forgetwatch.scoring.encoding import Encoded, Ids, encode
+from forgetwatch.scoring.engine import Engine
+from forgetwatch.scoring.generation import Sample, end_tokens, generation_obstacle, sample, seeds_of
+from forgetwatch.scoring.model import ModelInfo, base_model, random_states
+from forgetwatch.scoring.model_loading import load_model
+from forgetwatch.scoring.processes import on_main_process, rank
+from forgetwatch.scoring.readout import Beside, Scores, check_finite_scores
+from forgetwatch.scoring.scorer import execution
 from forgetwatch.snapshot import Snapshot
 
 FORMAT: Final = "forgetwatch/completions@3"

@@ -78,24 +78,21 @@ from forgetwatch.run.guard import Guard, finding_lines
 from forgetwatch.run.run import Look
 from forgetwatch.run.trackers import FollowerLogger
 from forgetwatch.run.watch import Watch
-from forgetwatch.run_folder import BASELINE, FOLLOW_FOLDER, RUN_FOLDER
-from forgetwatch.scoring import (
+from forgetwatch.run_folder.description import BASELINE, FOLLOW_FOLDER, RUN_FOLDER
+from forgetwatch.scoring.model_loading import (
     ADAPTER,
     base_of_adapter,
     deciding_files,
-    failed_together,
     file_digests,
     has_tokenizer,
     is_deciding,
     load_model,
     load_outline,
     missing_base,
-    on_all_processes,
-    on_main_process,
-    rank,
     score_checkpoint,
     weights_identity,
 )
+from forgetwatch.scoring.processes import failed_together, on_all_processes, on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.version import VERSION
 

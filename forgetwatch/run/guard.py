@@ -34,25 +34,22 @@ from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from torch import nn
 
-from forgetwatch.comparing import Alarm, Comparison, Group, Trajectory, compare, decide, estimated, not_finite
 from forgetwatch.comparing.checks import cut_to_common
+from forgetwatch.comparing.comparison import Comparison, compare
+from forgetwatch.comparing.decision import decide, not_finite
+from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.trajectory import Alarm, Trajectory
+from forgetwatch.comparing.verdict import estimated
 from forgetwatch.errors import WatchError, did_you_mean
-from forgetwatch.measures import KNOWN, VANISHED_SHARE_NOTED
-from forgetwatch.policy import (
-    READY,
-    Policy,
-    PolicyResult,
-    Sides,
-    apply_policy,
-    check_groups,
-    limits_of,
-    load_policy,
-    parse_no_worse_than,
-)
+from forgetwatch.measures.flip_counts import VANISHED_SHARE_NOTED
+from forgetwatch.measures.known_items import KNOWN
+from forgetwatch.policy.policy import READY, Policy, check_groups, limits_of, load_policy, parse_no_worse_than
+from forgetwatch.policy.ruling import PolicyResult, Sides, apply_policy
 from forgetwatch.probe import Probe
 from forgetwatch.run.run import Run
-from forgetwatch.run_folder import GuardFinding, look_name, own_checkpoint
-from forgetwatch.scoring import model_fingerprint, on_all_processes, on_main_process
+from forgetwatch.run_folder.description import GuardFinding, look_name, own_checkpoint
+from forgetwatch.scoring.model_loading import model_fingerprint
+from forgetwatch.scoring.processes import on_all_processes, on_main_process
 from forgetwatch.snapshot import read_snapshot
 from forgetwatch.text import count, listed, one_line, percent
 

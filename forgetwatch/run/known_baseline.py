@@ -21,22 +21,16 @@ from torch import nn
 from forgetwatch.cache import KEPT_SECONDS, CacheEntry
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.grading import RULES
+from forgetwatch.grading.grader import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.progress import shown
 from forgetwatch.run.schedule import FEWEST_ITEMS, Decision, Trial, evaluated_worth
-from forgetwatch.scoring import (
-    SCORER,
-    Scorer,
-    execution,
-    generation_obstacle,
-    is_exact,
-    model_fingerprint,
-    on_main_process,
-    rank,
-    tokenizer_settings,
-    world_size,
-)
+from forgetwatch.scoring.encoding import tokenizer_settings
+from forgetwatch.scoring.generation import generation_obstacle
+from forgetwatch.scoring.model import is_exact
+from forgetwatch.scoring.model_loading import model_fingerprint
+from forgetwatch.scoring.processes import on_main_process, rank, world_size
+from forgetwatch.scoring.scorer import SCORER, Scorer, execution
 from forgetwatch.snapshot import Snapshot
 
 _DIFFERING: Final = 0.04

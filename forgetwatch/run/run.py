@@ -37,56 +37,37 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from forgetwatch.comparing import (
-    Comparison,
-    KeptOf,
-    Subset,
-    Trajectory,
-    against_first_base,
-    compare,
-    has_graded_answers,
-    kept,
-    kept_of,
-    right_answers,
-    rules_of,
-    vanished_note,
-)
+from forgetwatch.comparing.checks import Subset, has_graded_answers, rules_of
+from forgetwatch.comparing.comparison import Comparison, compare, vanished_note
+from forgetwatch.comparing.kept_share import KeptOf, kept, kept_of
+from forgetwatch.comparing.trajectory import Trajectory, against_first_base, right_answers
 from forgetwatch.errors import ForgetwatchError, MismatchError, SnapshotError, WatchError
-from forgetwatch.files import write_problem
-from forgetwatch.grading import RULES
-from forgetwatch.measures import VANISHED_SHARE_NOTED, rows_of_baseline
+from forgetwatch.files.writing import write_problem
+from forgetwatch.grading.grader import RULES
+from forgetwatch.measures.flip_counts import VANISHED_SHARE_NOTED
+from forgetwatch.measures.pairing import rows_of_baseline
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log
 from forgetwatch.run.drift import RunDrift
 from forgetwatch.run.schedule import Budget, Decision, stored_decision
-from forgetwatch.run_folder import (
+from forgetwatch.run_folder.description import (
     LAST_STEP,
-    NAMED,
     PROBE,
     RUN_FOLDER,
     Ending,
     GuardFinding,
-    Lineage,
-    Resumed,
-    RunFolder,
     State,
     TaskFigure,
-    check_one_model,
     checkpoint_folder,
     files_digest,
-    folder_of,
-    lineage_after,
 )
-from forgetwatch.scoring import (
-    base_model,
-    model_fingerprint,
-    on_main_process,
-    rank,
-    tokenizer_settings,
-    tokenizer_state,
-    versions,
-    without_wrappers,
-)
+from forgetwatch.run_folder.folder import Resumed, RunFolder
+from forgetwatch.run_folder.lineage import NAMED, Lineage, check_one_model, folder_of, lineage_after
+from forgetwatch.scoring.encoding import tokenizer_settings, tokenizer_state
+from forgetwatch.scoring.model import base_model, without_wrappers
+from forgetwatch.scoring.model_loading import model_fingerprint
+from forgetwatch.scoring.processes import on_main_process, rank
+from forgetwatch.scoring.scorer import versions
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.text import one_line
 

@@ -13,12 +13,14 @@ from typing import Any, Final
 import numpy as np
 from torch import nn
 
-from forgetwatch.comparing import ask_again
-from forgetwatch.measures import AGAIN_KEY, stored_again
+from forgetwatch.comparing.flips import ask_again
+from forgetwatch.measures.measured_again import AGAIN_KEY, stored_again
 from forgetwatch.probe import Probe
-from forgetwatch.probes import OTHERS
+from forgetwatch.probes.wordings import OTHERS
 from forgetwatch.progress import log
-from forgetwatch.scoring import Scorer, adapters_off, holds_its_base, rank
+from forgetwatch.scoring.adapters import adapters_off, holds_its_base
+from forgetwatch.scoring.processes import rank
+from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import Snapshot
 
 SHARE: Final = 0.5

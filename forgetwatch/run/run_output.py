@@ -21,19 +21,26 @@ from typing import Final
 
 from rich.console import Console
 
-from forgetwatch.comparing import Comparison, Group, Subset, Trajectory, at_start, estimated, too_easy
+from forgetwatch.comparing.checks import Subset
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.decision import at_start, too_easy
+from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import FEWEST_ITEMS as FEWEST_TO_PASS
+from forgetwatch.comparing.verdict import estimated
 from forgetwatch.errors import WatchError
-from forgetwatch.files import write_text
-from forgetwatch.measures import PASSAGES
+from forgetwatch.files.writing import write_text
+from forgetwatch.measures.scores import PASSAGES
 from forgetwatch.probe import Probe
-from forgetwatch.probes import Overlap
+from forgetwatch.probes.checking import Overlap
 from forgetwatch.progress import log, seconds
-from forgetwatch.report import WIDTH, first_lines, first_table, run_label, run_page
+from forgetwatch.report.eight_lines import first_table, run_label
+from forgetwatch.report.html import run_page
+from forgetwatch.report.terminal import WIDTH, first_lines
 from forgetwatch.run.run import Look, Run
 from forgetwatch.run.schedule import FEWEST_OF_SLICE, LOOKS_SECONDS, Budget, Schedule, looks_seconds
-from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder, task_figure
-from forgetwatch.scoring import rank
+from forgetwatch.run_folder.description import REPORT, GuardFinding, checkpoint_folder, task_figure
+from forgetwatch.scoring.processes import rank
 from forgetwatch.text import change_points, count, listed, run_name
 from forgetwatch.visible_text import visible
 

@@ -29,11 +29,11 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Final, Literal, Self, TypeGuard
 
-from forgetwatch.comparing import Subset
+from forgetwatch.comparing.checks import Subset
 from forgetwatch.errors import WatchError
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
-from forgetwatch.scoring import on_main_process
+from forgetwatch.scoring.processes import on_main_process
 
 Every = int | Sequence[int] | Literal["save", "epoch"] | None
 

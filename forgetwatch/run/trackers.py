@@ -30,16 +30,17 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerControl, TrainerState
 from transformers.integrations.integration_utils import rewrite_logs
 
-from forgetwatch.comparing import decide_run, estimated
+from forgetwatch.comparing.decision import decide_run
 from forgetwatch.comparing.flips import flips
+from forgetwatch.comparing.verdict import estimated
 from forgetwatch.errors import WatchError, did_you_mean
 from forgetwatch.extras import install
-from forgetwatch.files import write_text
-from forgetwatch.measures import drift_row
-from forgetwatch.report import PREFIX, flipped_rows, tracker_name, tracker_row
+from forgetwatch.files.writing import write_text
+from forgetwatch.measures.base_drift import drift_row
+from forgetwatch.report.tracker_rows import PREFIX, flipped_rows, tracker_name, tracker_row
 from forgetwatch.run.run import STAGE, Look, Run
-from forgetwatch.run_folder import TaskFigure
-from forgetwatch.scoring import rank
+from forgetwatch.run_folder.description import TaskFigure
+from forgetwatch.scoring.processes import rank
 from forgetwatch.version import VERSION
 
 TABLE: Final = "forgetwatch/flipped"

@@ -31,10 +31,13 @@ from typing import Any, Final, SupportsIndex
 import numpy as np
 from torch import nn
 
-from forgetwatch.comparing import Comparison, Subset, Trajectory, repeated_prompts
+from forgetwatch.comparing.checks import Subset, repeated_prompts
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import ScoringError, WatchError
 from forgetwatch.probe import Probe
-from forgetwatch.probes import load_probe, with_levels
+from forgetwatch.probes.ladder import with_levels
+from forgetwatch.probes.named import load_probe
 from forgetwatch.progress import Failures, Progress, announced, log, seconds, shown
 from forgetwatch.run.drift import RunDrift
 from forgetwatch.run.known_baseline import KnownBaseline, differing, time_items, without_trial
@@ -51,20 +54,13 @@ from forgetwatch.run.schedule import (
     slice_size,
     start_sizes,
 )
-from forgetwatch.run_folder import RUN_FOLDER, TaskFigure
-from forgetwatch.scoring import (
-    CANNOT_GENERATE,
-    Scorer,
-    SlicedScorer,
-    adapter_start,
-    adapters_off,
-    all_gather,
-    check_arguments,
-    model_name,
-    on_all_processes,
-    rank,
-    tokenizer_settings,
-)
+from forgetwatch.run_folder.description import RUN_FOLDER, TaskFigure
+from forgetwatch.scoring.adapters import adapter_start, adapters_off
+from forgetwatch.scoring.encoding import tokenizer_settings
+from forgetwatch.scoring.model import check_arguments
+from forgetwatch.scoring.processes import all_gather, on_all_processes, rank
+from forgetwatch.scoring.scorer import CANNOT_GENERATE, Scorer, model_name
+from forgetwatch.scoring.slices import SlicedScorer
 from forgetwatch.snapshot import NOT_FINITE, Snapshot
 
 _DELAY: Final = 5.0

@@ -26,39 +26,3 @@ folder of one look. A process that follows the run from outside it writes such a
 
 None of them needs torch.
 """
-
-from forgetwatch.run_folder.description import (
-    BASELINE,
-    CARRIED,
-    COMPLETIONS,
-    FOLLOW_FOLDER,
-    LAST_STEP,
-    PROBE,
-    REPORT,
-    RUN_FOLDER,
-    Description,
-    Ending,
-    GuardFinding,
-    State,
-    StoredRun,
-    TaskFigure,
-    checkpoint_folder,
-    files_digest,
-    find_run_folder,
-    is_run_folder,
-    logged_figure,
-    look_name,
-    own_checkpoint,
-    run_probe,
-    task_figure,
-)
-from forgetwatch.run_folder.folder import Resumed, RunFolder
-from forgetwatch.run_folder.lineage import (
-    NAMED,
-    Lineage,
-    check_one_model,
-    folder_of,
-    lineage_after,
-    read_first,
-    stored_lineage,
-)

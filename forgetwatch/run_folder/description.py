@@ -33,7 +33,9 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self, get_args
 
 from forgetwatch.errors import ForgetwatchError, ProbeError, SnapshotError, some_of
-from forgetwatch.files import checksum_with, read_content, write_atomically
+from forgetwatch.files.reading import read_content
+from forgetwatch.files.table_files import checksum_with
+from forgetwatch.files.writing import write_atomically
 from forgetwatch.probe import Probe, read_probe
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.visible_text import visible

@@ -20,7 +20,7 @@ from typing import Any, Final
 from filelock import FileLock, Timeout
 
 from forgetwatch.errors import LostBaselineError, SnapshotError, WatchError
-from forgetwatch.files import NO_SOFT, write_atomically
+from forgetwatch.files.writing import NO_SOFT, write_atomically
 from forgetwatch.probe import Probe
 from forgetwatch.run_folder.description import (
     BASELINE,

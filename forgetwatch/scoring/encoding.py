@@ -31,10 +31,10 @@ from typing import Any, Final, TypeVar
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
-from forgetwatch.grading import ungradable_reason
+from forgetwatch.grading.grader import ungradable_reason
 from forgetwatch.item import Item
 from forgetwatch.probe import LETTERS, Probe
-from forgetwatch.probes import options_of
+from forgetwatch.probes.wordings import options_of
 from forgetwatch.progress import Done, Progress
 from forgetwatch.snapshot import NOT_GENERATED
 

@@ -39,10 +39,11 @@ from transformers import (
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError, ScoringError
-from forgetwatch.grading import check_item, grade, is_thinking_tag, opening_tag
+from forgetwatch.grading.grader import check_item, grade
+from forgetwatch.grading.output_text import is_thinking_tag, opening_tag
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
-from forgetwatch.probes import harness_judge, harness_stops
+from forgetwatch.probes.harness import harness_judge, harness_stops
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import Encoded, Ids, check_distinct, encode_prompts
 from forgetwatch.scoring.head import LOGIT_BUDGET, head_in_fp32

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.grading import RULES
+from forgetwatch.grading.grader import RULES
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress

@@ -9,7 +9,3 @@
 
 A study imports no torch where only files of outcomes are named. Start with `plan`.
 """
-
-from forgetwatch.study.pairs import Sources, Study, is_model, run_study
-from forgetwatch.study.plan import Pair, Source, read_plan
-from forgetwatch.study.publication import PAGE, draw_figures, study_json, study_table, write_numbers

@@ -28,7 +28,8 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.metrics import Interval, Slope, family_mean, family_slopes
+from forgetwatch.metrics.intervals import Interval
+from forgetwatch.metrics.trend import Slope, family_mean, family_slopes
 from forgetwatch.study.pairs import RATES, Compared, Rate, Study
 from forgetwatch.study.plan import Kind, Pair
 from forgetwatch.text import between, count, percent, points

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from forgetwatch.report import name_in, set_tooltip
+from forgetwatch.report.plots import name_in, set_tooltip
 from forgetwatch.study.pairs import RATES, Compared, Rate, Study
 from forgetwatch.text import count
 

@@ -36,26 +36,25 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch.comparing import (
-    CategoryMeans,
-    Causes,
-    Comparison,
-    Decision,
-    Spread,
-    compare,
-    decide,
-    estimated,
-    ranked_categories,
-    why_lost,
-)
+from forgetwatch.comparing.causes import Causes, why_lost
+from forgetwatch.comparing.comparison import CategoryMeans, Comparison, Spread, compare
+from forgetwatch.comparing.decision import Decision, decide
+from forgetwatch.comparing.verdict import estimated, ranked_categories
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ForgetwatchError, SnapshotError, StudyError
 from forgetwatch.extras import missing
-from forgetwatch.measures import MISSING_CELL, item_codes
+from forgetwatch.measures.base import MISSING_CELL
+from forgetwatch.measures.pairing import item_codes
 from forgetwatch.probe import Probe
-from forgetwatch.probes import Categories, answers_of, load_probe, nearness_to, training_texts, with_levels
+from forgetwatch.probes.categories import Categories
+from forgetwatch.probes.checking import answers_of, nearness_to
+from forgetwatch.probes.ladder import with_levels
+from forgetwatch.probes.named import load_probe
+from forgetwatch.probes.row_files import training_texts
 from forgetwatch.progress import log
-from forgetwatch.readers import SUFFIXES, concatenate, is_outcomes, read_mapped
+from forgetwatch.readers.joining import concatenate
+from forgetwatch.readers.mapping import read_mapped
+from forgetwatch.readers.outcomes import SUFFIXES, is_outcomes
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 from forgetwatch.study.plan import DISTANCE, MEASURED, Pair, Plan, Source
 from forgetwatch.text import between, listed, percent, points
@@ -333,7 +332,7 @@ class Sources:
         if pair.covariates.get(DISTANCE) != MEASURED:
             return pair
         # Not at the top: it imports torch, which files of outcomes do not need.
-        from forgetwatch.merge import ModelPair
+        from forgetwatch.merge.weights import ModelPair
 
         try:
             if not all(is_model(side) and side.merge is None for side in (pair.before[0], pair.after[0])):

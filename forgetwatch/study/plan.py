@@ -43,12 +43,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from forgetwatch.comparing import ChanceRule, OnMismatch
+from forgetwatch.comparing.checks import OnMismatch
+from forgetwatch.comparing.comparison import ChanceRule
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ForgetwatchError, StudyError, did_you_mean
-from forgetwatch.files import Plain, read_plain_yaml
+from forgetwatch.files.reading import Plain, read_plain_yaml
 from forgetwatch.item import Rendering
-from forgetwatch.readers import SUFFIXES, ColumnMap
+from forgetwatch.readers.mapping import ColumnMap
+from forgetwatch.readers.outcomes import SUFFIXES
 
 _SCORED: Final = ("probe", "decoding", "rendering")
 _COMPARED: Final = ("on_mismatch", "allow_prompt_mismatch")

@@ -39,28 +39,21 @@ from markupsafe import Markup
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing import group_values
 from forgetwatch.comparing.comparison import long_rows
-from forgetwatch.files import write_text
-from forgetwatch.measures import MISSING_CELL, chance_rows, drift_json, json_value
-from forgetwatch.metrics import Slope
+from forgetwatch.comparing.document import causes_json
+from forgetwatch.comparing.groups import group_values
+from forgetwatch.files.writing import write_text
+from forgetwatch.measures.base import MISSING_CELL, json_value
+from forgetwatch.measures.base_drift import drift_json
+from forgetwatch.measures.chance import chance_rows
+from forgetwatch.metrics.trend import Slope
 from forgetwatch.progress import Done, Progress
-from forgetwatch.report import (
-    SUFFIXES,
-    causes_json,
-    drawn,
-    escaped,
-    file_name,
-    group_cells,
-    made_line,
-    measure_tables,
-    name_in,
-    render,
-    save_figures,
-    script_json,
-    svg,
-    table,
-)
+from forgetwatch.report.flip_list import script_json
+from forgetwatch.report.html import made_line, render
+from forgetwatch.report.markdown import escaped, table
+from forgetwatch.report.pictures import SUFFIXES, drawn, file_name, save_figures, svg
+from forgetwatch.report.plots import name_in
+from forgetwatch.report.sections import group_cells, measure_tables
 from forgetwatch.study.factors import Finding, Trend, findings, not_asked, scales, trends
 from forgetwatch.study.figures import NAMELESS, radar_figures
 from forgetwatch.study.pairs import RATES, Compared, Failed, Rate, Study, Value

@@ -6,17 +6,3 @@
 
 It needs numpy and scipy, and no torch. Each module says what is cited and what is derived here. Read `mixture` first.
 """
-
-from forgetwatch.theory.mixture import Flow, flow, joint_flow
-from forgetwatch.theory.near_on_policy import (
-    PolicyFlow,
-    Teacher,
-    oapl,
-    oapl_condition,
-    sdft,
-    sdft_condition,
-    ttt_discover,
-    ttt_discover_condition,
-    ttt_discover_threshold,
-)
-from forgetwatch.theory.settings import SEPARATIONS, SETTINGS, ends, table

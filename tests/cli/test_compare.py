@@ -44,13 +44,16 @@ from typer.testing import CliRunner
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_snapshot, save_snapshot
 from forgetwatch.cli import app
-from forgetwatch.comparing import Group
 from forgetwatch.comparing.flips import flips
+from forgetwatch.comparing.groups import Group
 from forgetwatch.errors import ScoringError, SnapshotError
-from forgetwatch.measures import KNOWN, snapshot_bits
-from forgetwatch.report import flip_lines
-from forgetwatch.run import Follower, FollowSettings
-from forgetwatch.scoring import Scorer, encode, load_model
+from forgetwatch.measures.aligned import snapshot_bits
+from forgetwatch.measures.known_items import KNOWN
+from forgetwatch.report.flip_list import flip_lines
+from forgetwatch.run.follow import Follower, FollowSettings
+from forgetwatch.scoring.encoding import encode
+from forgetwatch.scoring.model_loading import load_model
+from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.text import brief, fit, fit_ends
 
 OK = "item_id,correct\na,1\nb,0\n"

@@ -12,7 +12,7 @@ from forgetwatch import Item, Probe, Snapshot, save_snapshot
 from forgetwatch.cli import app
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError
-from forgetwatch.report import flipped_rows
+from forgetwatch.report.tracker_rows import flipped_rows
 
 
 @pytest.fixture

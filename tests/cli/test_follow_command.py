@@ -9,8 +9,7 @@ from commands import Run
 from support import probe
 
 from forgetwatch.report import html
-from forgetwatch.run import Follower
-from forgetwatch.run.follow import CheckpointQueue
+from forgetwatch.run.follow import CheckpointQueue, Follower
 
 
 @pytest.fixture(scope="module")

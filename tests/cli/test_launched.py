@@ -13,7 +13,7 @@ from ranks import free_port, launched
 from support import model, probe, tokenizer
 
 from forgetwatch import load_snapshot, save_snapshot, score
-from forgetwatch.scoring import Scorer
+from forgetwatch.scoring.scorer import Scorer
 
 _COUNTING = """
 import json, os, sys
@@ -36,8 +36,8 @@ _FAILING = """
 import os, signal
 from forgetwatch.cli import main
 from forgetwatch.errors import ScoringError
-from forgetwatch.cli import score as score_command
-from forgetwatch.scoring import loading
+from forgetwatch.cli import score_command as score_command
+from forgetwatch.scoring import model_loading as loading
 from forgetwatch.scoring import scorer
 def refuse(*given, **named):
     raise ScoringError("no model today")

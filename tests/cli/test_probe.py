@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from forgetwatch import load_probe
 from forgetwatch.cli import app
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.probes import Categories
+from forgetwatch.probes.categories import Categories
 
 ROWS: list[dict[str, Any]] = [
     {"question": "Which river is the longest?", "A": "Nile", "B": "Elbe", "answer": "A", "topic": "Earth"},

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from forgetwatch import ForgetWatchCallback, Snapshot, Trajectory
 from forgetwatch.cli import app
 from forgetwatch.errors import GateError, SnapshotError
-from forgetwatch.report import write_card
+from forgetwatch.report.card import write_card
 
 LOOKS = {5: [False] * 30 + [True] * 10, 9: [False] * 25 + [True] * 15}
 
@@ -108,7 +108,7 @@ def test_a_page_that_cannot_be_written_leaves_the_table(run: Path, monkeypatch: 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("forgetwatch.cli.report.write_report", full)
+    monkeypatch.setattr("forgetwatch.cli.report_command.write_report", full)
     done = CliRunner().invoke(app, ["report", str(run)])
     assert done.exit_code == 0, done.output
     assert "25 of 40 lost, 0 gained" in done.stdout

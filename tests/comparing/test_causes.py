@@ -8,10 +8,9 @@ import pytest
 from scipy.stats import mannwhitneyu, rankdata
 
 from forgetwatch import Snapshot
-from forgetwatch.comparing import Causes, why_lost
-from forgetwatch.comparing.causes import _by_answer
-from forgetwatch.metrics import explained, separation
-from forgetwatch.probes import RightAnswer
+from forgetwatch.comparing.causes import Causes, _by_answer, why_lost
+from forgetwatch.metrics.trend import explained, separation
+from forgetwatch.probes.checking import RightAnswer
 
 ITEMS, CATEGORIES = 400, 8
 

@@ -15,8 +15,9 @@ import pytest
 from support import decided, probe, snapshot
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare, save_snapshot
-from forgetwatch.comparing import Subset, read_stages, read_target, repeated_prompts
-from forgetwatch.comparing.checks import check_settings, setting_differences
+from forgetwatch.comparing.checks import Subset, check_settings, repeated_prompts, setting_differences
+from forgetwatch.comparing.ranking import read_target
+from forgetwatch.comparing.trajectory import read_stages
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.report.eight_lines import first_table
 from forgetwatch.report.sentences import summary

@@ -22,12 +22,13 @@ from scipy import stats
 from support import decided, snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare, save_snapshot
-from forgetwatch.comparing import Comparison, group_values
 from forgetwatch.comparing import comparison as module
-from forgetwatch.comparing.comparison import frame
+from forgetwatch.comparing.comparison import Comparison, frame
+from forgetwatch.comparing.groups import group_values
 from forgetwatch.errors import MismatchError
-from forgetwatch.measures import QUANTITIES, json_value, range_of, unit_of, value_at
-from forgetwatch.probes import PaperTasks
+from forgetwatch.measures.base import json_value
+from forgetwatch.measures.quantities import QUANTITIES, range_of, unit_of, value_at
+from forgetwatch.probes.categories import PaperTasks
 
 
 def meta(**settings: str) -> dict[str, Any]:

@@ -16,13 +16,15 @@ from pages import choices, sure, written
 from support import decided, snapshot
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare
-from forgetwatch.comparing import Comparison, ask_again, decide, first_forgotten, marked_flips, sort_flips
 from forgetwatch.comparing.by_wording import WordingChanges
-from forgetwatch.comparing.flips import flips, prompt_text
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.decision import decide
+from forgetwatch.comparing.flips import ask_again, first_forgotten, flips, marked_flips, prompt_text, sort_flips
 from forgetwatch.errors import MismatchError, SnapshotError
-from forgetwatch.measures import KNOWN, Again, LostElsewhere, lost_elsewhere
-from forgetwatch.probes import worded
-from forgetwatch.report import flip_json
+from forgetwatch.measures.known_items import KNOWN
+from forgetwatch.measures.measured_again import Again, LostElsewhere, lost_elsewhere
+from forgetwatch.probes.wordings import worded
+from forgetwatch.report.flip_list import flip_json
 
 
 def test_each_changed_answer_is_of_one_kind() -> None:

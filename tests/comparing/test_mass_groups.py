@@ -15,13 +15,17 @@ from scipy.special import logsumexp
 from support import decided, holds, snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare, load_snapshot, save_snapshot
-from forgetwatch.comparing import Group, conclude, group_values, side_of_zero
+from forgetwatch.comparing.decision import conclude
+from forgetwatch.comparing.document import comparison_json, trajectory_json
 from forgetwatch.comparing.flips import flips
-from forgetwatch.measures import MASS, QUANTITIES, value_at
-from forgetwatch.measures.option_mass import mass_mode
-from forgetwatch.metrics import MassChanges
+from forgetwatch.comparing.groups import Group, group_values
+from forgetwatch.comparing.verdict import side_of_zero
+from forgetwatch.measures.option_mass import MASS, mass_mode
+from forgetwatch.measures.quantities import QUANTITIES, value_at
+from forgetwatch.metrics.mass import MassChanges
 from forgetwatch.policy.condition import Condition
-from forgetwatch.report import comparison_json, flip_json, tracker_row, trajectory_json
+from forgetwatch.report.flip_list import flip_json
+from forgetwatch.report.tracker_rows import tracker_row
 
 Logprobs = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from support import snapshot
 
 from forgetwatch import Snapshot
-from forgetwatch.measures import AlignedPairs, Labels, guess_chance, pair
+from forgetwatch.measures.aligned import AlignedPairs
+from forgetwatch.measures.option_columns import Labels, guess_chance
+from forgetwatch.measures.pairing import pair
 
 
 def rows(*keys: tuple[str, str]) -> Snapshot:
@@ -149,7 +151,7 @@ def test_sides_of_the_same_rows_pair_as_sorting_pairs_them(given: list[tuple[str
     both = [snapshot([True] * len(columns["task"]), category=["c"] * len(columns["task"]), **columns) for _ in range(2)]
     found = pair(*both)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("forgetwatch.measures.rows._are_aligned", lambda *_: False)
+        patch.setattr("forgetwatch.measures.pairing._are_aligned", lambda *_: False)
         sorted_ = pair(*both)
     assert {name: np.asarray(value).tolist() for name, value in vars(found).items()} == {
         name: np.asarray(value).tolist() for name, value in vars(sorted_).items()

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from support import decided, snapshot
 
 from forgetwatch import Snapshot, compare
-from forgetwatch.comparing import Comparison, RankedModel, Target, kept, kept_of, rank_models, transition_matrix
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.kept_share import kept, kept_of
+from forgetwatch.comparing.ranking import RankedModel, Target, rank_models, transition_matrix
 
 OUTCOMES = st.lists(st.lists(st.sampled_from([True, False, None]), min_size=6, max_size=6), min_size=1, max_size=5)
 

@@ -10,11 +10,13 @@ from run_folders import write_run
 from support import decided, probe, snapshot
 
 from forgetwatch import Snapshot, Trajectory
-from forgetwatch.comparing import first_forgotten, read_stages
+from forgetwatch.comparing.document import trajectory_json
+from forgetwatch.comparing.flips import first_forgotten
+from forgetwatch.comparing.trajectory import read_stages
 from forgetwatch.errors import MismatchError, SnapshotError
-from forgetwatch.measures import LookDrift
-from forgetwatch.report import trajectory_figure, trajectory_json
-from forgetwatch.run import Guard
+from forgetwatch.measures.base_drift import LookDrift
+from forgetwatch.report.plots import trajectory_figure
+from forgetwatch.run.guard import Guard
 
 
 def look(step: int | None, correct: list[bool | None], **columns: Any) -> Snapshot:

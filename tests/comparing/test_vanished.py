@@ -10,11 +10,16 @@ from rich.console import Console
 from support import holds, snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
-from forgetwatch.comparing import Comparison, Tolerance, conclude, decide, rank_models
-from forgetwatch.metrics import Cells, newcombe
-from forgetwatch.policy import Ruling, Sides, apply_policy, limits_of
-from forgetwatch.report import comparison_json
-from forgetwatch.run import Guard
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.decision import conclude, decide
+from forgetwatch.comparing.document import comparison_json
+from forgetwatch.comparing.ranking import rank_models
+from forgetwatch.comparing.verdict import Tolerance
+from forgetwatch.metrics.intervals import newcombe
+from forgetwatch.metrics.transitions import Cells
+from forgetwatch.policy.policy import limits_of
+from forgetwatch.policy.ruling import Ruling, Sides, apply_policy
+from forgetwatch.run.guard import Guard
 from forgetwatch.snapshot import LEFT_OUT
 
 Right = list[bool | None]

@@ -18,14 +18,15 @@ from scipy.special import softmax
 from support import decided, snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
-from forgetwatch.comparing import Comparison, Tolerance, conclude, decide, ranked_categories, side_of_zero, worst
-from forgetwatch.comparing.decision import _told
-from forgetwatch.comparing.verdict import is_beyond
-from forgetwatch.metrics import alarm_level
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.decision import _told, conclude, decide
+from forgetwatch.comparing.verdict import Tolerance, is_beyond, ranked_categories, side_of_zero, worst
 from forgetwatch.metrics.margin_change import FEWEST_TESTED
-from forgetwatch.policy import Sides, apply_policy, limits_of
-from forgetwatch.report import first_table
-from forgetwatch.run import Guard
+from forgetwatch.metrics.significance import alarm_level
+from forgetwatch.policy.policy import limits_of
+from forgetwatch.policy.ruling import Sides, apply_policy
+from forgetwatch.report.eight_lines import first_table
+from forgetwatch.run.guard import Guard
 
 LOST = {"PASS": 0, "INCONCLUSIVE": 5, "FAIL": 60}
 """Forgotten of 400 items, by the answer at the usual tolerance."""

@@ -32,11 +32,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from faults import seeds
 from faults.cases import Outcome, WrongResultError, attempt
 from forgetwatch import Snapshot, cli, compare, load_snapshot, save_snapshot
-from forgetwatch.comparing import read_target
+from forgetwatch.comparing.ranking import read_target
 from forgetwatch.errors import ForgetwatchError, MismatchError
 from forgetwatch.probe import read_probe
-from forgetwatch.probes import Categories, check_probe, load_probe
-from forgetwatch.readers import ColumnMap, read_mapped
+from forgetwatch.probes.categories import Categories
+from forgetwatch.probes.checking import check_probe
+from forgetwatch.probes.named import load_probe
+from forgetwatch.readers.mapping import ColumnMap, read_mapped
 from forgetwatch.run.drift import read_completions
 
 ADDRESS_SPACE = 6 * 2**30

@@ -23,7 +23,7 @@ import tool_logs
 from tool_logs import DATE, DEFLATED, RIGHT, STORED, WRITERS, ZSTANDARD, choice_row, open_row, results, write_zip
 
 from forgetwatch import Item, Probe, Snapshot, save_snapshot
-from forgetwatch.files import KEY, write_table
+from forgetwatch.files.table_files import KEY, write_table
 from forgetwatch.run.drift import SCHEMA as COMPLETIONS
 from forgetwatch.run.drift import Completions, Reading, save_completions
 from forgetwatch.snapshot import FORMAT, SCHEMA

@@ -13,10 +13,12 @@ from support import PATIENCE, growth
 from faults.cases import attempt
 from forgetwatch import Item, Snapshot, load_snapshot, save_snapshot
 from forgetwatch.errors import GateError, ProbeError, SnapshotError
-from forgetwatch.policy import load_policy
+from forgetwatch.policy.policy import load_policy
 from forgetwatch.probe import read_probe
-from forgetwatch.probes import Categories, load_probe, training_texts
-from forgetwatch.readers import ColumnMap, read_mapped
+from forgetwatch.probes.categories import Categories
+from forgetwatch.probes.named import load_probe
+from forgetwatch.probes.row_files import training_texts
+from forgetwatch.readers.mapping import ColumnMap, read_mapped
 
 READERS: dict[str, Callable[[Path], object]] = {
     "gate": lambda path: load_policy(str(path)),

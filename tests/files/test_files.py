@@ -17,17 +17,10 @@ from hypothesis import strategies as st
 
 from forgetwatch import load_snapshot
 from forgetwatch.errors import GateError, ProbeError, SnapshotError
-from forgetwatch.files import (
-    Plain,
-    file_errors,
-    parquet_batches,
-    read_content,
-    read_parquet,
-    write_atomically,
-    write_problem,
-    write_text,
-)
-from forgetwatch.files import parse_plain_yaml as parse
+from forgetwatch.files.reading import Plain, file_errors, read_content
+from forgetwatch.files.reading import parse_plain_yaml as parse
+from forgetwatch.files.table_files import parquet_batches, read_parquet
+from forgetwatch.files.writing import write_atomically, write_problem, write_text
 from forgetwatch.probe import read_probe
 
 
@@ -156,7 +149,7 @@ def test_the_limit_holds_for_all_batches_that_a_caller_keeps(tmp_path: Path) -> 
 
 
 def test_the_limit_holds_for_the_row_groups_that_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forgetwatch.files.tables._MIN_UNPACKED_TABLE", 10**6)
+    monkeypatch.setattr("forgetwatch.files.table_files._MIN_UNPACKED_TABLE", 10**6)
     path = tmp_path / "n.parquet"
     pq.write_table(pa.table({"n": np.zeros(300_000, np.int64)}), path, row_group_size=100_000)
     assert 200 * path.stat().st_size < 2_400_000  # the size of all groups
@@ -227,7 +220,7 @@ import random, struct, sys
 from pathlib import Path
 from forgetwatch import load_snapshot
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.readers import ColumnMap, read_mapped
+from forgetwatch.readers.mapping import ColumnMap, read_mapped
 path, rng = Path(sys.argv[1]), random.Random(7)
 whole = path.read_bytes()
 end = len(whole) - 8
@@ -281,7 +274,7 @@ def test_equal_texts_without_a_dictionary_are_refused_before_they_fill_the_memor
 import sys
 from pathlib import Path
 import pyarrow as pa
-from forgetwatch.files import read_parquet
+from forgetwatch.files.table_files import read_parquet
 try:
     read_parquet(Path(sys.argv[1]))
 except ValueError as error:

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import Document, first_object, json_lines, rows, spans
+from forgetwatch.files import rows
+from forgetwatch.files.rows import Document, first_object, json_lines, spans
 
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=8)),

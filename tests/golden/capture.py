@@ -208,7 +208,7 @@ def _called(*arguments: str, table: bool = True, env: dict[str, str] | None = No
 
 def _tracked(comparison: Comparison, *, full: bool = True, trajectory: Trajectory | None = None) -> str:
     """Rows of a tracker: by default one ``name value`` a line, and in full a line for each quantity of all groups."""
-    from forgetwatch.report import tracker_row
+    from forgetwatch.report.tracker_rows import tracker_row
 
     text = "".join(f"{name} {_number(value)}\n" for name, value in tracker_row(comparison, seconds=1.5).items())
     if not full:

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetwatch import Item, Probe, Snapshot, save_snapshot
-from forgetwatch.run_folder import GuardFinding, RunFolder
+from forgetwatch.run_folder.description import GuardFinding
+from forgetwatch.run_folder.folder import RunFolder
 
 Floats = NDArray[np.float64]
 Rng = np.random.Generator

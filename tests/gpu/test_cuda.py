@@ -34,10 +34,10 @@ from devices import (
 from support import log_likelihood, model, probe, tokenizer
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, Watch, score
-from forgetwatch.probes import load_probe
-from forgetwatch.retention import Retention, RetentionLoss
+from forgetwatch.probes.named import load_probe
+from forgetwatch.retention.loss import Retention, RetentionLoss
 from forgetwatch.run.drift import read_under, sample_completions
-from forgetwatch.scoring import Scorer
+from forgetwatch.scoring.scorer import Scorer
 
 TOK = tokenizer()
 ITEMS = 120 if ON_CUDA else 24

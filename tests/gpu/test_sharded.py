@@ -26,7 +26,7 @@ from devices import DEVICE, ON_CUDA, Texts, soft_capped, text_tokenizer
 from support import model, probe, tokenizer
 from transformers import Trainer, TrainingArguments
 from forgetwatch import ForgetWatchCallback
-from forgetwatch.probes import load_probe
+from forgetwatch.probes.named import load_probe
 
 output, case = Path(sys.argv[1]), json.loads(sys.argv[2])
 items = probe(case["items"]) if case["items"] else None

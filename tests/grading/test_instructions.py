@@ -11,8 +11,8 @@ from support import growth
 
 from forgetwatch import Item
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import check_item, grade, ungradable_reason
-from forgetwatch.grading.traits import _CHECKS, UNCHECKED
+from forgetwatch.grading.grader import check_item, grade, ungradable_reason
+from forgetwatch.grading.instructions import _CHECKS, UNCHECKED
 
 CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("keywords:existence", {"keywords": ["Sun", "c++"]}, "the sun and C++", "the sun and C"),

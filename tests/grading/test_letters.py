@@ -6,7 +6,7 @@
 import pytest
 
 from forgetwatch import Item
-from forgetwatch.grading import grade
+from forgetwatch.grading.grader import grade
 
 CAPITALS = (" Santiago", " Lima", " Quito", " La Paz")
 LISTED = "A. Santiago\nB. Lima\nC. Quito\nD. La Paz"

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from forgetwatch import Item
 from forgetwatch.errors import ForgetwatchError, ProbeError
-from forgetwatch.grading import Grade, check_item, find_numbers, grade, normalise_numbers
-from forgetwatch.grading.text import after_thinking, fold, tail
+from forgetwatch.grading.grader import Grade, check_item, grade
+from forgetwatch.grading.mathematics import find_numbers, normalise_numbers
+from forgetwatch.grading.output_text import after_thinking, fold, tail
 
 NUMBERS: list[tuple[str, bool | str | None, list[str]]] = [
     # answer, right (None = no answer, "two" = ambiguous), outputs

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from forgetwatch import Item
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import check_item, grade, patterns
-from forgetwatch.grading.text import tail
+from forgetwatch.grading import patterns
+from forgetwatch.grading.grader import check_item, grade
+from forgetwatch.grading.output_text import tail
 
 SLOW = ("(a|aa)+$", "a" * 60 + "b")
 HOSTILE = [

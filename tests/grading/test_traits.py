@@ -7,8 +7,9 @@ from support import growth
 
 from forgetwatch import Item
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import check_item, grade, loops
-from forgetwatch.grading.traits import LANGUAGES, count, language, limits, refuses, without_echo
+from forgetwatch.grading.grader import check_item, grade
+from forgetwatch.grading.languages import language, without_echo
+from forgetwatch.grading.traits import LANGUAGES, count, limits, loops, refuses
 
 REQUIRED = {
     "stops": "yes",

@@ -9,10 +9,13 @@ from scipy import stats
 from support import decided, holds, snapshot
 
 from forgetwatch import Snapshot, compare
-from forgetwatch.comparing import Alarm, Comparison
-from forgetwatch.measures import NET_ESTIMATE, QUANTITIES
-from forgetwatch.metrics import FEWEST
-from forgetwatch.report import comparison_json, comparisons_csv
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.document import comparison_json
+from forgetwatch.comparing.trajectory import Alarm
+from forgetwatch.measures.estimate import NET_ESTIMATE
+from forgetwatch.measures.quantities import QUANTITIES
+from forgetwatch.metrics.margin_change import FEWEST
+from forgetwatch.report.csv_table import comparisons_csv
 
 
 def sides(items: int = 120, *, fall: float = 0.3, seed: int = 2, **columns: Any) -> tuple[Snapshot, Snapshot]:

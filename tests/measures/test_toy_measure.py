@@ -38,8 +38,12 @@ import io, json
 from rich.console import Console
 import forgetwatch
 from forgetwatch.policy.policy import Condition
-from forgetwatch.report import comparison_markdown, comparisons_csv, first_lines, first_table, page
-from forgetwatch.report import tracker_row
+from forgetwatch.report.csv_table import comparisons_csv
+from forgetwatch.report.eight_lines import first_table
+from forgetwatch.report.markdown import comparison_markdown
+from forgetwatch.report.html import page
+from forgetwatch.report.terminal import first_lines
+from forgetwatch.report.tracker_rows import tracker_row
 from support import snapshot
 
 assert forgetwatch.__file__.startswith(PLACE), forgetwatch.__file__

@@ -20,9 +20,18 @@ from typer.testing import CliRunner
 
 from forgetwatch import Snapshot, compare
 from forgetwatch.cli import app
-from forgetwatch.merge import choice_json, choose, merge_detail, merge_json, merge_table
-from forgetwatch.merge.report import merge_figure, merge_markdown, merge_page, side_by_side, sweep_table
-from forgetwatch.merge.sweep import Choice, MergedPoint, MergeSweep, ProbeSweep
+from forgetwatch.merge.report import (
+    choice_json,
+    merge_detail,
+    merge_figure,
+    merge_json,
+    merge_markdown,
+    merge_page,
+    merge_table,
+    side_by_side,
+    sweep_table,
+)
+from forgetwatch.merge.sweep import Choice, MergedPoint, MergeSweep, ProbeSweep, choose
 
 
 def printed(lines: object) -> str:

@@ -19,8 +19,7 @@ from support import model, tokenizer
 from transformers import AutoModelForCausalLM
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.merge import ModelPair
-from forgetwatch.merge.weights import Method, WeightDistance
+from forgetwatch.merge.weights import Method, ModelPair, WeightDistance
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"

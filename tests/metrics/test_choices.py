@@ -8,8 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from forgetwatch.metrics import OptionScores, decide, normalise, option_mask, right_at_constant_mass
-from forgetwatch.metrics.choices import NORMS, ranking
+from forgetwatch.metrics.choices import (
+    NORMS,
+    OptionScores,
+    decide,
+    normalise,
+    option_mask,
+    ranking,
+    right_at_constant_mass,
+)
 from forgetwatch.probe import Norm
 
 LOGPROBS = np.array([-4.0, -6.0, -6.5, -1.0, -2.0])

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgetwatch.metrics import Drift, bucketed_kl, drift
-from forgetwatch.metrics.divergence import first_tokens
+from forgetwatch.metrics.divergence import Drift, bucketed_kl, drift, first_tokens
 
 BASE, NOW = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
 ONE_KL = float(BASE @ np.log(BASE / NOW))

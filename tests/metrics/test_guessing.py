@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import know_or_guess, logits, rights
 
-from forgetwatch.metrics import Answers, as_released, guess_corrected, paper
+from forgetwatch.metrics.guessing import Answers, as_released, guess_corrected, paper
 
 
 def answers(**columns: Any) -> Answers:

@@ -17,32 +17,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from forgetwatch.metrics import (
-    Answers,
-    Cells,
-    Confidence,
-    OptionScores,
-    as_released,
-    count_cells,
-    count_known,
+from forgetwatch.metrics.choices import OptionScores
+from forgetwatch.metrics.guessing import Answers, as_released, guess_corrected, paper
+from forgetwatch.metrics.intervals import (
+    cluster_codes,
+    clustered_mean,
     effective_items,
     flip_interval,
-    guess_corrected,
-    guesser_history,
-    item_history,
-    loss_p_value,
-    mcnemar,
     mean_interval,
     newcombe,
-    noise_floor,
-    null,
-    paper,
-    sign_flip,
-    smallest_loss,
     wilson,
 )
-from forgetwatch.metrics.intervals import cluster_codes, clustered_mean
+from forgetwatch.metrics.known import Confidence, count_known
 from forgetwatch.metrics.log_score import log_score
+from forgetwatch.metrics.noise import noise_floor, null
+from forgetwatch.metrics.significance import loss_p_value, mcnemar, sign_flip, smallest_loss
+from forgetwatch.metrics.transitions import Cells, count_cells, guesser_history, item_history
 
 
 @pytest.mark.parametrize(("count", "n"), [(0, 10), (1, 10), (37, 100), (10, 10), (1127, 12032)])

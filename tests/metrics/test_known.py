@@ -12,17 +12,9 @@ from support import snapshot
 from worlds import Population, confidence, option_scores, planted_losses
 
 from forgetwatch import compare
-from forgetwatch.metrics import (
-    TAU,
-    Confidence,
-    Known,
-    OptionScores,
-    count_known,
-    count_losses,
-    is_known,
-    lost_form,
-    wilson,
-)
+from forgetwatch.metrics.choices import OptionScores
+from forgetwatch.metrics.intervals import wilson
+from forgetwatch.metrics.known import TAU, Confidence, Known, count_known, count_losses, is_known, lost_form
 
 SURE, UNSURE = 6.0, 0.1
 

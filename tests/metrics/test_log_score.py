@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 from worlds import draw_rows, option_scores, score_changes
 
-from forgetwatch.metrics import OptionScores, Passages, bits_per_byte
-from forgetwatch.metrics.log_score import FEWEST_SCORED, log_score, log_shares
+from forgetwatch.metrics.choices import OptionScores
+from forgetwatch.metrics.log_score import FEWEST_SCORED, Passages, bits_per_byte, log_score, log_shares
 
 N = 400
 

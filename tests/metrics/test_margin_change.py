@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from forgetwatch.metrics import OptionScores, count_cells, newcombe, shrunk
+from forgetwatch.metrics.choices import OptionScores
+from forgetwatch.metrics.intervals import newcombe
 from forgetwatch.metrics.margin_change import (
     CURVE,
     EXCESS,
@@ -25,7 +26,9 @@ from forgetwatch.metrics.margin_change import (
     fall_test,
     margins,
     net_margin,
+    shrunk,
 )
+from forgetwatch.metrics.transitions import count_cells
 
 Floats = np.ndarray
 

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from forgetwatch.metrics import OptionScores, mass_changes, split
+from forgetwatch.metrics.choices import OptionScores
 from forgetwatch.metrics.intervals import clustered_mean
 from forgetwatch.metrics.log_score import log_shares
+from forgetwatch.metrics.mass import mass_changes, split
 
 Rows = list[list[float]]
 

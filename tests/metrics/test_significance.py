@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 from looks import alarm_power
 from scipy import stats
 
-from forgetwatch.metrics import (
-    alarm_level,
-    loss_p_value,
-    mcnemar,
-    sign_flip,
-    smallest_loss,
-)
+from forgetwatch.metrics.significance import alarm_level, loss_p_value, mcnemar, sign_flip, smallest_loss
 
 
 @pytest.mark.parametrize(("b", "c"), [(0, 0), (1, 0), (9, 21), (5, 5), (300, 250), (1127, 2053)])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from forgetwatch.metrics import Cells, count_cells, equal_change_p_value, guesser_history, item_history
+from forgetwatch.metrics.transitions import Cells, count_cells, equal_change_p_value, guesser_history, item_history
 
 PAIRS = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60)
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from forgetwatch.metrics import family_mean, family_slopes
+from forgetwatch.metrics.trend import family_mean, family_slopes
 
 FAMILY = np.array([0, 0, 1, 1, 2, 2, 3, 3])
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from worlds import know_or_guess, logits
 
-from forgetwatch.metrics import Answers, count_known, guess_corrected, paper
+from forgetwatch.metrics.guessing import Answers, guess_corrected, paper
+from forgetwatch.metrics.known import count_known
 
 Estimator = Callable[[Answers], tuple[float, float]]
 TASKS, ITEMS = 300, 250

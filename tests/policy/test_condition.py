@@ -14,13 +14,16 @@ from typer.testing import CliRunner
 
 from forgetwatch import Trajectory, compare
 from forgetwatch.cli import app
-from forgetwatch.comparing import Comparison, Tolerance, group_values
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.groups import group_values
+from forgetwatch.comparing.verdict import Tolerance
 from forgetwatch.errors import GateError
-from forgetwatch.measures import DRIFT, QUANTITIES, LookDrift, range_of, sentence_of, unit_of, value_at
-from forgetwatch.measures.drift import Floor
-from forgetwatch.policy import Sides, apply_policy, limits_of
+from forgetwatch.measures.base import sentence_of
+from forgetwatch.measures.base_drift import DRIFT, Floor, LookDrift
+from forgetwatch.measures.quantities import QUANTITIES, range_of, unit_of, value_at
 from forgetwatch.policy.condition import Condition, parse_fraction
-from forgetwatch.policy.policy import parse_policy
+from forgetwatch.policy.policy import limits_of, parse_policy
+from forgetwatch.policy.ruling import Sides, apply_policy
 from forgetwatch.snapshot import Snapshot, save_snapshot
 
 

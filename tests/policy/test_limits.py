@@ -7,10 +7,10 @@ from pages import sure
 from support import snapshot
 
 from forgetwatch import Item, Probe, Snapshot, compare
-from forgetwatch.comparing import Comparison
+from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.errors import GateError
-from forgetwatch.policy import PolicyResult, Ruling, Sides, apply_policy, limits_of
-from forgetwatch.policy.policy import parse_policy
+from forgetwatch.policy.policy import limits_of, parse_policy
+from forgetwatch.policy.ruling import PolicyResult, Ruling, Sides, apply_policy
 
 LABELS = {"category": ["Math"] * 60 + ["Art"] * 60, "task": ["x", "y"] * 60}
 BEFORE, AFTER = snapshot([True] * 120, **LABELS), snapshot([False] * 30 + [True] * 90, **LABELS)

@@ -18,10 +18,11 @@ from sampled import chances, forgetful, scored, with_outcomes
 from support import decided, snapshot
 
 from forgetwatch import Item, Probe, Snapshot, compare
-from forgetwatch.comparing import Comparison, decide
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.decision import decide
 from forgetwatch.errors import GateError
-from forgetwatch.policy import READY, PolicyResult, Ruling, Sides, apply_policy, check_groups, limits_of, load_policy
-from forgetwatch.policy.policy import Exemption, parse_policy
+from forgetwatch.policy.policy import READY, Exemption, check_groups, limits_of, load_policy, parse_policy
+from forgetwatch.policy.ruling import PolicyResult, Ruling, Sides, apply_policy
 
 CATEGORIES = 6
 

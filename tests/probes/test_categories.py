@@ -16,8 +16,8 @@ from support import snapshot
 from forgetwatch import ForgetWatchCallback, Item, Probe, compare, load_probe
 from forgetwatch.errors import ProbeError, WatchError
 from forgetwatch.probe import combine, read_probe
-from forgetwatch.probes import Categories, load_tasks
-from forgetwatch.probes.categories import paper_category
+from forgetwatch.probes.categories import Categories, paper_category
+from forgetwatch.probes.named import load_tasks
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from support import write_jsonl
 
 from forgetwatch import Probe, load_probe
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import grade
-from forgetwatch.probes import probe_from
-from forgetwatch.probes.tables import make_plan
+from forgetwatch.grading.grader import grade
+from forgetwatch.probes.question_table import probe_from
+from forgetwatch.probes.table_plan import make_plan
 
 ROW: dict[str, Any] = {"question": "Capital of Chile?", "options": ["Lima", "Santiago"], "answer": "Santiago"}
 

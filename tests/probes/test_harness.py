@@ -13,8 +13,8 @@ from forgetwatch import load_probe
 from forgetwatch.errors import ProbeError
 from forgetwatch.probe import Probe, read_probe
 from forgetwatch.probes.harness import _index
-from forgetwatch.scoring import Scorer
 from forgetwatch.scoring.encoding import encode
+from forgetwatch.scoring.scorer import Scorer
 
 pytest.importorskip("lm_eval")
 

@@ -15,9 +15,11 @@ from support import WORDS, model, tokenizer, trained
 from forgetwatch import ForgetWatchCallback, Item, Probe, Snapshot, Trajectory, compare, load_probe, load_snapshot
 from forgetwatch.errors import ProbeError
 from forgetwatch.probe import read_probe
-from forgetwatch.probes import harness, harness_judge
-from forgetwatch.scoring import Scorer, scorer
+from forgetwatch.probes import harness
+from forgetwatch.probes.harness import harness_judge
+from forgetwatch.scoring import scorer
 from forgetwatch.scoring.generation import Generated
+from forgetwatch.scoring.scorer import Scorer
 
 pytest.importorskip("lm_eval")
 

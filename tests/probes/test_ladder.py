@@ -10,8 +10,8 @@ from support import snapshot
 
 from forgetwatch import Probe, Snapshot, load_probe
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes import TRIED, at_levels, described_levels, stratified
-from forgetwatch.probes.ladder import KINDS, fitted_levels
+from forgetwatch.probes.ladder import KINDS, TRIED, at_levels, described_levels, fitted_levels
+from forgetwatch.probes.shipped_probes import stratified
 
 POOL = load_probe("ladder")
 LEVELS = "3345212456"

@@ -8,8 +8,7 @@ from support import probe
 
 from forgetwatch import load_probe
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes import demo_probe, facts
-from forgetwatch.probes.shipped import NAMES, RELATIONS
+from forgetwatch.probes.shipped_probes import NAMES, RELATIONS, demo_probe, facts
 
 
 def test_a_probe_is_loaded_by_path(tmp_path: Path) -> None:

@@ -20,11 +20,11 @@ from typing import Any
 import pytest
 
 from forgetwatch import Item, Probe, load_probe
-from forgetwatch.grading import check_item, grade, loops
-from forgetwatch.grading.traits import language
+from forgetwatch.grading.grader import check_item, grade
+from forgetwatch.grading.languages import language
+from forgetwatch.grading.traits import loops
 from forgetwatch.probe import read_probe
-from forgetwatch.probes import stratified
-from forgetwatch.probes.shipped import CANARY, FILES
+from forgetwatch.probes.shipped_probes import CANARY, FILES, stratified
 
 SHIPPED = files("forgetwatch.probes.shipped")
 STANDARD, CONFIRMATION = load_probe("standard"), load_probe("confirmation")

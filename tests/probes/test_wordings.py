@@ -16,8 +16,8 @@ from forgetwatch import Item, Probe
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Wording
-from forgetwatch.probes import load_probe, worded, worded_probe, wordings_of
-from forgetwatch.probes.wordings import WORDINGS, few_shot, reworded
+from forgetwatch.probes.named import load_probe
+from forgetwatch.probes.wordings import WORDINGS, few_shot, reworded, worded, worded_probe, wordings_of
 from forgetwatch.scoring.encoding import render, render_prompt
 
 SHORT, RIGHT, BARE, CHAT = WORDINGS

@@ -15,7 +15,8 @@ from tool_logs import LIGHTEVAL_DATE, PER_CHARACTER, error_start, new, scored, w
 
 from forgetwatch import compare
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers import Reading, lighteval
+from forgetwatch.readers import lighteval
+from forgetwatch.readers.log import Reading
 from forgetwatch.snapshot import NONE, Snapshot
 
 

@@ -26,9 +26,8 @@ from tool_logs import DATE, DEFLATED, STORED, ZSTANDARD, choice_row, open_row, r
 
 from forgetwatch import Snapshot, load_snapshot
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers import QuestionStore, QuestionText
 from forgetwatch.readers.inspect_log import Archive
-from forgetwatch.readers.log import Log, question_text
+from forgetwatch.readers.log import Log, QuestionStore, QuestionText, question_text
 
 
 def log(*ids: str, task: str = "t") -> Log:

@@ -29,10 +29,11 @@ from typer.testing import CliRunner
 from forgetwatch import compare, load_probe, load_snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import MismatchError, ProbeError, SnapshotError
-from forgetwatch.files import parquet_batches
+from forgetwatch.files.table_files import parquet_batches
 from forgetwatch.grading import patterns
-from forgetwatch.readers import ColumnMap, concatenate, read_mapped
-from forgetwatch.readers import table as mapping
+from forgetwatch.readers import mapping
+from forgetwatch.readers.joining import concatenate
+from forgetwatch.readers.mapping import ColumnMap, read_mapped
 from forgetwatch.snapshot import NONE
 
 ROWS: list[dict[str, Any]] = [

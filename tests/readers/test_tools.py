@@ -39,9 +39,11 @@ from typer.testing import CliRunner
 from forgetwatch import Snapshot, compare, save_snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
-from forgetwatch.measures.rows import option_scores
-from forgetwatch.metrics import decide
-from forgetwatch.readers import QuestionStore, concatenate, load_snapshot
+from forgetwatch.measures.option_columns import option_scores
+from forgetwatch.metrics.choices import decide
+from forgetwatch.readers.joining import concatenate
+from forgetwatch.readers.log import QuestionStore
+from forgetwatch.readers.outcomes import load_snapshot
 from forgetwatch.readers.tools import TOOLS, find_tool
 from forgetwatch.snapshot import NONE
 

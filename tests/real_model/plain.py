@@ -23,7 +23,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from forgetwatch import compare, load_snapshot
-from forgetwatch.metrics import TAU
+from forgetwatch.metrics.known import TAU
 
 Key = tuple[str, str]
 """Task and id of an item."""

@@ -12,8 +12,9 @@ import pytest
 from real_model.plain import recount
 
 from forgetwatch import Comparison, Snapshot, compare, load_snapshot
-from forgetwatch.measures import AlignedPairs, pair
-from forgetwatch.metrics import Known, count_known
+from forgetwatch.measures.aligned import AlignedPairs
+from forgetwatch.measures.pairing import pair
+from forgetwatch.metrics.known import Known, count_known
 
 pytestmark = pytest.mark.full(reason="a real language model")
 

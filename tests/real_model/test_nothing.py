@@ -18,9 +18,10 @@ from scipy.special import logsumexp
 from support import log_likelihood
 
 from forgetwatch import ForgetWatchCallback, Probe, Snapshot, load_probe, load_snapshot, score
-from forgetwatch.measures.rows import option_scores
-from forgetwatch.metrics import split
-from forgetwatch.scoring import Encoded, Scorer, encode
+from forgetwatch.measures.option_columns import option_scores
+from forgetwatch.metrics.mass import split
+from forgetwatch.scoring.encoding import Encoded, encode
+from forgetwatch.scoring.scorer import Scorer
 
 pytestmark = pytest.mark.full(reason="a real language model")
 

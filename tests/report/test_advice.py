@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from forgetwatch import Snapshot, Trajectory
 from forgetwatch.cli import app
-from forgetwatch.comparing import Tolerance
+from forgetwatch.comparing.verdict import Tolerance
 from forgetwatch.errors import SnapshotError
-from forgetwatch.report.advice import Advice, advise, look_to_keep
+from forgetwatch.report.advice import Advice, advise
+from forgetwatch.report.best_look import look_to_keep
 
 ITEMS = 300
 SFT = {"trainer": "SFTTrainer", "learning_rate": 4e-4, "rows": 1000, "adapter": None, "retention": None}

@@ -12,10 +12,11 @@ from pages import run as scored_run
 from support import snapshot
 
 from forgetwatch import Trajectory, compare
-from forgetwatch.comparing import Comparison, Tolerance
-from forgetwatch.report import first_lines, first_table
-from forgetwatch.report.terminal import LINES
-from forgetwatch.run_folder import Ending, GuardFinding, TaskFigure
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.verdict import Tolerance
+from forgetwatch.report.eight_lines import first_table
+from forgetwatch.report.terminal import LINES, first_lines
+from forgetwatch.run_folder.description import Ending, GuardFinding, TaskFigure
 
 
 def lines(comparison: Comparison, notes: tuple[str, ...] = (), **options: Any) -> list[str]:

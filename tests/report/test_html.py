@@ -18,11 +18,12 @@ from pages import table as table_of
 from support import snapshot
 
 from forgetwatch import Item, Probe, Trajectory
-from forgetwatch.comparing import estimated
 from forgetwatch.comparing.flips import flips
-from forgetwatch.report import document, html, page, run_page
+from forgetwatch.comparing.verdict import estimated
+from forgetwatch.report import html, sections
 from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_list, marked
-from forgetwatch.run_folder import TaskFigure
+from forgetwatch.report.html import page, run_page
+from forgetwatch.run_folder.description import TaskFigure
 from forgetwatch.visible_text import visible
 
 
@@ -118,16 +119,16 @@ def test_of_many_looks_the_first_some_between_and_the_last_are_in_the_table() ->
     rng = np.random.default_rng(0)
     text = run_page(watched(*(rng.random((250, 12)) < 0.5).tolist()))
     steps = [int(step) for step in re.findall(r'data-group="look:(\d+)"', text)]
-    assert len(steps) <= document.LOOKS + 1
+    assert len(steps) <= sections.LOOKS + 1
     assert (steps[0], steps[-1]) == (1, 249)
 
 
 def test_of_many_tasks_those_that_lost_most_are_in_the_table() -> None:
-    rows = 2 * (document.GROUPS + 50)
+    rows = 2 * (sections.GROUPS + 50)
     labels = {"task": [f"t{i // 2}" for i in range(rows)]}
-    text = page(compared([True] * rows, [i >= 2 * document.GROUPS for i in range(rows)][::-1], **labels))
+    text = page(compared([True] * rows, [i >= 2 * sections.GROUPS for i in range(rows)][::-1], **labels))
     shown = [int(task) for task in re.findall(r'data-group="task:t(\d+)"', text)]
-    assert len(shown) == document.GROUPS
+    assert len(shown) == sections.GROUPS
     assert shown == sorted(shown)
     assert shown[-1] == rows // 2 - 1
     assert "50 more tasks that lost no more are left out." in text

@@ -13,7 +13,7 @@ from pages import HOSTILE, Made, choices, hostile, plain, run, written
 from support import PATIENCE
 
 from forgetwatch.cli.output import write_report
-from forgetwatch.comparing import TOLERANCE
+from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.merge.report import merge_page
 from forgetwatch.report.flip_list import LONGEST
 from forgetwatch.visible_text import visible
@@ -100,8 +100,7 @@ def opened(browser: Any) -> Iterator[Open]:
 
 @pytest.fixture(scope="module")
 def run_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from forgetwatch.comparing import first_forgotten
-    from forgetwatch.comparing.flips import flips
+    from forgetwatch.comparing.flips import first_forgotten, flips
 
     trajectory, probe = run()
     changed = flips(trajectory.baseline, trajectory.last, probe=probe, first=first_forgotten(trajectory))

@@ -10,18 +10,14 @@ from pages import choices, compared, hostile, run, sure, written
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.comparing import Tolerance, decide, ranked_categories
+from forgetwatch.comparing.decision import decide
+from forgetwatch.comparing.document import comparison_json, comparisons_json
 from forgetwatch.comparing.flips import flips
-from forgetwatch.metrics import TAU
-from forgetwatch.report import (
-    comparison_json,
-    comparison_markdown,
-    comparisons_csv,
-    comparisons_json,
-    escaped,
-    first_table,
-)
-from forgetwatch.report.export import ITEMS
+from forgetwatch.comparing.verdict import Tolerance, ranked_categories
+from forgetwatch.metrics.known import TAU
+from forgetwatch.report.csv_table import comparisons_csv
+from forgetwatch.report.eight_lines import first_table
+from forgetwatch.report.markdown import ITEMS, comparison_markdown, escaped
 
 GROUP = {
     *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),

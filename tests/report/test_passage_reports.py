@@ -11,15 +11,13 @@ from pages import table as table_of
 from passage_texts import read
 
 from forgetwatch import Comparison, Trajectory, compare
-from forgetwatch.measures import PASSAGES
-from forgetwatch.report import (
-    comparison_markdown,
-    comparisons_csv,
-    run_page,
-    save_run,
-    tracker_row,
-)
+from forgetwatch.measures.scores import PASSAGES
+from forgetwatch.report.csv_table import comparisons_csv
+from forgetwatch.report.html import run_page
+from forgetwatch.report.markdown import comparison_markdown
+from forgetwatch.report.pictures import save_run
 from forgetwatch.report.terminal import LINES
+from forgetwatch.report.tracker_rows import tracker_row
 
 RNG = np.random.default_rng(0)
 BEFORE = RNG.uniform(0.8, 1.6, 60)

@@ -20,8 +20,11 @@ from pages import run as scored_run
 from support import snapshot
 
 from forgetwatch import Trajectory, compare
-from forgetwatch.comparing import Comparison, ModelComparison, Target, conclude, estimated
-from forgetwatch.report import drawn, ranking_figure, save_comparisons, save_figure, save_run, svg, trajectory_figure
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.decision import conclude
+from forgetwatch.comparing.ranking import ModelComparison, Target
+from forgetwatch.comparing.verdict import estimated
+from forgetwatch.report.pictures import drawn, save_comparisons, save_figure, save_run, svg
 from forgetwatch.report.plots import (
     FORGOTTEN,
     GAINED,
@@ -33,8 +36,10 @@ from forgetwatch.report.plots import (
     heatmap,
     heatmap_caption,
     heatmap_figure,
+    trajectory_figure,
     verdict_figure,
 )
+from forgetwatch.report.several_models import ranking_figure
 
 
 def run(categories: int, looks: int = 3) -> Trajectory:

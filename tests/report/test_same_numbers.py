@@ -13,18 +13,18 @@ from pages import choices, clusters, detail_of, plain, printed, run, samples, su
 from pages import table as table_of
 from support import snapshot
 
-from forgetwatch.comparing import Comparison, estimated_categories, leg_interval
-from forgetwatch.policy import Sides, apply_policy, load_policy
-from forgetwatch.report import (
-    comparison_json,
-    comparison_markdown,
-    comparisons_csv,
-    first_table,
-    page,
-    tracker_row,
-)
-from forgetwatch.report.document import HEADINGS
-from forgetwatch.report.export import policy_comment
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.document import comparison_json
+from forgetwatch.comparing.verdict import estimated_categories, leg_interval
+from forgetwatch.policy.policy import load_policy
+from forgetwatch.policy.ruling import Sides, apply_policy
+from forgetwatch.report.comment import policy_comment
+from forgetwatch.report.csv_table import comparisons_csv
+from forgetwatch.report.eight_lines import first_table
+from forgetwatch.report.html import page
+from forgetwatch.report.markdown import comparison_markdown
+from forgetwatch.report.sections import HEADINGS
+from forgetwatch.report.tracker_rows import tracker_row
 
 MADE = {
     "sure": lambda: (sure().comparison, None),

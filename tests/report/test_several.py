@@ -8,9 +8,10 @@ from pages import compared, printed, ranked
 from rich.cells import cell_len
 from support import snapshot
 
-from forgetwatch.comparing import ModelComparison, Target
-from forgetwatch.report import comparisons_json, page, several_detail, several_markdown, several_table
-from forgetwatch.report.several_models import MODELS
+from forgetwatch.comparing.document import comparisons_json
+from forgetwatch.comparing.ranking import ModelComparison, Target
+from forgetwatch.report.html import page
+from forgetwatch.report.several_models import MODELS, several_detail, several_markdown, several_table
 
 KEPT = (7, 9, 8)
 

@@ -20,20 +20,17 @@ from run_folders import write_run
 from support import probe, snapshot
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare
-from forgetwatch.comparing import Comparison, Conclusion, conclude, estimated
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.decision import Conclusion, conclude
 from forgetwatch.comparing.flips import Flip, flips
-from forgetwatch.comparing.verdict import is_beyond
-from forgetwatch.policy import parse_no_worse_than
-from forgetwatch.report import (
-    WIDTH,
-    comparison_markdown,
-    first_lines,
-    first_table,
-    page,
-)
+from forgetwatch.comparing.verdict import estimated, is_beyond
+from forgetwatch.policy.policy import parse_no_worse_than
+from forgetwatch.report.eight_lines import first_table
+from forgetwatch.report.html import page
+from forgetwatch.report.markdown import comparison_markdown
 from forgetwatch.report.sentences import Summary, alarm_sentences, summary
-from forgetwatch.report.terminal import LINES
-from forgetwatch.run import Guard
+from forgetwatch.report.terminal import LINES, WIDTH, first_lines
+from forgetwatch.run.guard import Guard
 from forgetwatch.run.run import Run
 from forgetwatch.text import listed, questions, shorten
 

@@ -9,9 +9,9 @@ from pages import run as scored_run_table
 from support import snapshot
 
 from forgetwatch import Trajectory, compare
-from forgetwatch.comparing import Comparison
-from forgetwatch.measures import KNOWN, net_of_luck
-from forgetwatch.report import note_lines
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.measures.known_items import KNOWN, net_of_luck
+from forgetwatch.report.terminal import note_lines
 
 
 def first(comparison: Comparison) -> str:

@@ -6,12 +6,12 @@ from pages import compared, sure, watched
 from support import snapshot
 
 from forgetwatch import Item, Probe
-from forgetwatch.comparing import estimated
 from forgetwatch.comparing.flips import flips
-from forgetwatch.measures import MEASURES, NET_ESTIMATE
+from forgetwatch.comparing.verdict import estimated
 from forgetwatch.measures.base import Quantity
-from forgetwatch.report import flipped_rows, tracker_name, tracker_row
-from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, tracker_key
+from forgetwatch.measures.estimate import NET_ESTIMATE
+from forgetwatch.measures.quantities import MEASURES
+from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, flipped_rows, tracker_key, tracker_name, tracker_row
 
 
 def test_one_look_becomes_the_documented_keys() -> None:

@@ -16,9 +16,8 @@ from support import model, probe, tokenizer
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import WatchError
-from forgetwatch.retention import Retention, RetentionLoss
-from forgetwatch.retention.loss import Kept
-from forgetwatch.scoring import Scorer
+from forgetwatch.retention.loss import Kept, Retention, RetentionLoss
+from forgetwatch.scoring.scorer import Scorer
 
 TOK = tokenizer()
 
@@ -280,7 +279,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, str(Path(sys.argv[2])))
 from test_loss import TOK, fresh, taught, terms, train
-from forgetwatch.retention import Retention
+from forgetwatch.retention.loss import Retention
 from forgetwatch.retention.loss import Kept
 
 network, items = taught()

@@ -20,8 +20,8 @@ from transformers import Trainer, TrainerCallback, TrainerState
 from transformers.trainer_utils import get_last_checkpoint
 
 from forgetwatch import ForgetWatchCallback
-from forgetwatch.run_folder import RunFolder
-from forgetwatch.scoring import Scorer
+from forgetwatch.run_folder.folder import RunFolder
+from forgetwatch.scoring.scorer import Scorer
 
 COUNTS = ("eval_forget/all/forgotten", "eval_forget/all/gained")
 

@@ -14,7 +14,8 @@ from support import model, probe, tokenizer
 from torch import nn
 
 from forgetwatch import Watch
-from forgetwatch.scoring import adapter_start, model_fingerprint
+from forgetwatch.scoring.adapters import adapter_start
+from forgetwatch.scoring.model_loading import model_fingerprint
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 

@@ -14,7 +14,7 @@ from support import model, probe, tokenizer, trained, trainer
 from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, compare, load_snapshot, score
-from forgetwatch.run import Watch, callback, trackers
+from forgetwatch.run import callback, trackers
 from forgetwatch.run import callback as callback_module
 from forgetwatch.run import schedule as budget
 from forgetwatch.run import watch as watch_module
@@ -30,7 +30,8 @@ from forgetwatch.run.schedule import (
     last_timed_step,
     start_seconds,
 )
-from forgetwatch.run_folder import RunFolder
+from forgetwatch.run.watch import Watch
+from forgetwatch.run_folder.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 

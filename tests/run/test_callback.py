@@ -28,13 +28,14 @@ from transformers import TrainerCallback
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_probe, load_snapshot, score
 from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
 from forgetwatch.probe import combine
-from forgetwatch.run import Watch, callback
+from forgetwatch.run import callback
 from forgetwatch.run.callback import default_probe, evaluation_weights, held_out, resume_checkpoint
 from forgetwatch.run.callback import token_budget as _token_budget
 from forgetwatch.run.run_output import checked_command
 from forgetwatch.run.trackers import composite_row
-from forgetwatch.run_folder import RunFolder
-from forgetwatch.scoring import Scorer
+from forgetwatch.run.watch import Watch
+from forgetwatch.run_folder.folder import RunFolder
+from forgetwatch.scoring.scorer import Scorer
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 

@@ -27,12 +27,14 @@ from support import log_likelihood, model, probe, tokenizer, trained
 from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Trajectory, Watch, compare, load_snapshot
+from forgetwatch.comparing.document import comparison_json, trajectory_json
 from forgetwatch.errors import ScoringError, SnapshotError
-from forgetwatch.measures import DRIFT, LookDrift, drift_json, drift_row, read_drift, stored_drift
-from forgetwatch.measures.drift import Floor
-from forgetwatch.metrics import Drift
+from forgetwatch.measures.base_drift import DRIFT, Floor, LookDrift, drift_json, drift_row, read_drift, stored_drift
+from forgetwatch.metrics.divergence import Drift
 from forgetwatch.progress import Done
-from forgetwatch.report import comparison_json, comparison_markdown, run_page, svg, trajectory_json
+from forgetwatch.report.html import run_page
+from forgetwatch.report.markdown import comparison_markdown
+from forgetwatch.report.pictures import svg
 from forgetwatch.run.drift import (
     SCHEMA,
     Completions,
@@ -46,8 +48,8 @@ from forgetwatch.run.drift import (
     sample_completions,
     save_completions,
 )
-from forgetwatch.run_folder import Description
-from forgetwatch.scoring import encode
+from forgetwatch.run_folder.description import Description
+from forgetwatch.scoring.encoding import encode
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 

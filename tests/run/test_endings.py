@@ -21,13 +21,15 @@ from typer.testing import CliRunner
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_snapshot, score
 from forgetwatch.cli import app
-from forgetwatch.comparing import decide_run, read_stages, right_answers
+from forgetwatch.comparing.decision import decide_run
+from forgetwatch.comparing.trajectory import read_stages, right_answers
 from forgetwatch.errors import MismatchError, ScoringError
-from forgetwatch.run import Follower, FollowSettings, Guard, trackers
+from forgetwatch.run import trackers
 from forgetwatch.run.callback import best_step
-from forgetwatch.run_folder import Description, Ending, logged_figure
-from forgetwatch.run_folder.description import write_description
-from forgetwatch.scoring import Scorer
+from forgetwatch.run.follow import Follower, FollowSettings
+from forgetwatch.run.guard import Guard
+from forgetwatch.run_folder.description import Description, Ending, logged_figure, write_description
+from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import NOT_FINITE
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
@@ -347,7 +349,7 @@ def test_one_answer_of_500_that_is_not_finite_is_wrong_after_and_left_out_before
 
 
 def decide_word(comparison: Any) -> str:
-    from forgetwatch.comparing import decide
+    from forgetwatch.comparing.decision import decide
 
     made = decide(comparison)
     return f"{made.word} {made.sentence}"

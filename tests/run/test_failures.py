@@ -16,13 +16,13 @@ from saved_runs import At, log_lines, losses, weights
 from support import probe, trained, trainer
 from transformers import TrainerCallback
 
-import forgetwatch.files.tables
+import forgetwatch.files.table_files
 import forgetwatch.run_folder.description
 import forgetwatch.run_folder.folder
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot
 from forgetwatch.errors import ProbeError
-from forgetwatch.files import write_atomically
-from forgetwatch.scoring import Scorer
+from forgetwatch.files.writing import write_atomically
+from forgetwatch.scoring.scorer import Scorer
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 
@@ -62,7 +62,7 @@ def full_disk(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
 
         write_atomically(path, cut if path.name.startswith("step-") or "checkpoint" in str(path) else write)
 
-    patch.setattr(forgetwatch.files.tables, "write_atomically", full)
+    patch.setattr(forgetwatch.files.table_files, "write_atomically", full)
     patch.setattr(forgetwatch.run_folder.folder, "write_atomically", full)
     patch.setattr(forgetwatch.run_folder.description, "write_atomically", full)
     return []

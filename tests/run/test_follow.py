@@ -35,13 +35,14 @@ from transformers import TrainerCallback
 from forgetwatch import ForgetWatchCallback, Trajectory, load_snapshot
 from forgetwatch.errors import WatchError
 from forgetwatch.loading import Loading
-from forgetwatch.run import Guard, follow
+from forgetwatch.run import follow
 from forgetwatch.run import follow as module
 from forgetwatch.run import follow as saved_checkpoints
 from forgetwatch.run import run as run_module
 from forgetwatch.run.follow import CheckpointGoneError, CheckpointQueue, CheckpointStore, SavedCheckpoint
-from forgetwatch.run_folder import GuardFinding
-from forgetwatch.scoring import loading as checkpoints
+from forgetwatch.run.guard import Guard
+from forgetwatch.run_folder.description import GuardFinding
+from forgetwatch.scoring import model_loading as checkpoints
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 

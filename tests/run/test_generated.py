@@ -22,7 +22,7 @@ from forgetwatch.probe import combine
 from forgetwatch.run import callback as callback_module
 from forgetwatch.run import callback as trainer_module
 from forgetwatch.run.callback import default_probe
-from forgetwatch.scoring import Scorer
+from forgetwatch.scoring.scorer import Scorer
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 

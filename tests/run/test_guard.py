@@ -20,15 +20,14 @@ from support import facts, model, probe, snapshot, teach, tokenizer, trained
 from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, Snapshot, Trajectory
+from forgetwatch.comparing.document import trajectory_json
 from forgetwatch.errors import GateError, WatchError
 from forgetwatch.metrics.transitions import Floats
-from forgetwatch.report import trajectory_json
-from forgetwatch.run import Guard
 from forgetwatch.run import guard as guard_module
-from forgetwatch.run.guard import finding_lines
+from forgetwatch.run.guard import Guard, finding_lines
 from forgetwatch.run.run import Run
 from forgetwatch.run.run_output import stopped_line
-from forgetwatch.run_folder import GuardFinding, StoredRun, task_figure
+from forgetwatch.run_folder.description import GuardFinding, StoredRun, task_figure
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 

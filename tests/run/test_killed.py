@@ -14,9 +14,10 @@ import pytest
 from support import PATIENCE
 
 from forgetwatch import Trajectory, load_snapshot
-from forgetwatch.measures import drift_json
+from forgetwatch.measures.base_drift import drift_json
 from forgetwatch.run.drift import read_completions
-from forgetwatch.run_folder import COMPLETIONS, Description, RunFolder
+from forgetwatch.run_folder.description import COMPLETIONS, Description
+from forgetwatch.run_folder.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 

@@ -15,8 +15,9 @@ from support import model, probe, tokenizer, trained, trainer
 from forgetwatch import ForgetWatchCallback, Snapshot, load_snapshot
 from forgetwatch import cache as cache_module
 from forgetwatch.cache import cache_files
-from forgetwatch.run import Watch, known_baseline, watch
-from forgetwatch.scoring import loading
+from forgetwatch.run import known_baseline, watch
+from forgetwatch.run.watch import Watch
+from forgetwatch.scoring import model_loading as loading
 from forgetwatch.scoring import scorer as scorer_module
 from forgetwatch.snapshot import read_snapshot, save_snapshot
 

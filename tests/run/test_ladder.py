@@ -16,9 +16,11 @@ from typer.testing import CliRunner
 from forgetwatch import ForgetWatchCallback, Probe, Snapshot, Trajectory, compare, load_probe, load_snapshot, score
 from forgetwatch.cli import app
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes import ladder, load_tasks
-from forgetwatch.run import Watch, callback, known_baseline
-from forgetwatch.run_folder import run_probe
+from forgetwatch.probes import ladder
+from forgetwatch.probes.named import load_tasks
+from forgetwatch.run import callback, known_baseline
+from forgetwatch.run.watch import Watch
+from forgetwatch.run_folder.description import run_probe
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 

@@ -17,9 +17,9 @@ from support import model, probe, tokenizer, trained
 from transformers import AutoModelForCausalLM
 
 from forgetwatch import ForgetWatchCallback, Guard, Item, Probe, Snapshot, Trajectory, load_snapshot
-from forgetwatch.comparing import read_stages
+from forgetwatch.comparing.trajectory import read_stages
 from forgetwatch.errors import MismatchError, SnapshotError, WatchError
-from forgetwatch.run_folder import lineage_after
+from forgetwatch.run_folder.lineage import lineage_after
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 

@@ -17,9 +17,9 @@ from transformers import EarlyStoppingCallback, TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_snapshot, score
 from forgetwatch.errors import WatchError
-from forgetwatch.run import Guard
 from forgetwatch.run import run_output as commands
-from forgetwatch.run_folder import StoredRun
+from forgetwatch.run.guard import Guard
+from forgetwatch.run_folder.description import StoredRun
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 

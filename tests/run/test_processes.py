@@ -17,8 +17,8 @@ from transformers import AutoModelForCausalLM
 
 from forgetwatch import ForgetWatchCallback, Trajectory, Watch, load_snapshot, score
 from forgetwatch.errors import WatchError
-from forgetwatch.run_folder import StoredRun
 from forgetwatch.run_folder import folder as run_folder
+from forgetwatch.run_folder.description import StoredRun
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 
@@ -26,7 +26,7 @@ _RANK = """
 import hashlib, json, sys
 from pathlib import Path
 from forgetwatch import ForgetWatchCallback
-from forgetwatch.run_folder import RunFolder
+from forgetwatch.run_folder.folder import RunFolder
 from support import probe, trained
 
 folder = Path(sys.argv[1])

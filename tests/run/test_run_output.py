@@ -14,14 +14,15 @@ import pytest
 from support import model, probe, snapshot, tokenizer, trained, trainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, compare, load_probe, score
+from forgetwatch.comparing.document import trajectory_json
 from forgetwatch.errors import WatchError
-from forgetwatch.grading import RULES
-from forgetwatch.report import first_table, trajectory_json
+from forgetwatch.grading.grader import RULES
+from forgetwatch.report.eight_lines import first_table
 from forgetwatch.run import run_output
 from forgetwatch.run.run import Run
 from forgetwatch.run.run_output import ReportPage, doubt, start_line
 from forgetwatch.run.schedule import Budget, Decision, Schedule, Trial, start_seconds
-from forgetwatch.run_folder import REPORT, TaskFigure, logged_figure
+from forgetwatch.run_folder.description import REPORT, TaskFigure, logged_figure
 from forgetwatch.scoring import scorer
 
 pytestmark = pytest.mark.usefixtures("without_pictures")

@@ -18,10 +18,9 @@ from support import model, probe, tokenizer, trained, trainer, wait_until
 from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot, score
-from forgetwatch.comparing import estimated
 from forgetwatch.comparing.flips import flips
-from forgetwatch.report import flipped_rows
-from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS
+from forgetwatch.comparing.verdict import estimated
+from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, flipped_rows
 
 pytestmark = [  # both within MLflow
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),

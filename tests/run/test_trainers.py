@@ -13,7 +13,7 @@ from support import model, probe, tokenizer
 
 from forgetwatch import ForgetWatchCallback, load_snapshot
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.run_folder import Description
+from forgetwatch.run_folder.description import Description
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 

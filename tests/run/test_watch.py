@@ -22,16 +22,17 @@ from rich.console import Console
 from support import model, probe, teach, tokenizer, trained, trainer
 from typer.testing import CliRunner
 
-import forgetwatch.files.tables
+import forgetwatch.files.table_files
 from forgetwatch import ForgetWatchCallback, Item, Probe, Snapshot, Trajectory, Watch, load_snapshot, score
 from forgetwatch.cli import app
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import ProbeError, ScoringError, WatchError
-from forgetwatch.files import write_atomically
-from forgetwatch.probes import wordings_of
+from forgetwatch.files.writing import write_atomically
+from forgetwatch.probes.wordings import wordings_of
 from forgetwatch.run.run import Run
 from forgetwatch.run.schedule import Decision
-from forgetwatch.run_folder import Description, GuardFinding, RunFolder, StoredRun
+from forgetwatch.run_folder.description import Description, GuardFinding, StoredRun
+from forgetwatch.run_folder.folder import RunFolder
 from forgetwatch.scoring import scorer
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
@@ -314,7 +315,7 @@ class FullDisk:
 
     def __init__(self, patch: pytest.MonkeyPatch, *names: str) -> None:
         self.names = names
-        patch.setattr(forgetwatch.files.tables, "write_atomically", self.write)
+        patch.setattr(forgetwatch.files.table_files, "write_atomically", self.write)
 
     def write(self, path: Path, write: Any) -> None:
         if path.name in self.names:

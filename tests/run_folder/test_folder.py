@@ -27,8 +27,9 @@ from typer.testing import CliRunner
 from forgetwatch import Snapshot, Trajectory, save_snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError, WatchError
-from forgetwatch.run_folder import GuardFinding, Resumed, RunFolder, StoredRun
 from forgetwatch.run_folder import description as contents
+from forgetwatch.run_folder.description import GuardFinding, StoredRun
+from forgetwatch.run_folder.folder import Resumed, RunFolder
 
 BASE = snapshot([True, False], meta={"step": 0})
 
@@ -471,7 +472,7 @@ def test_a_look_that_a_disk_does_not_give_for_now_is_left_in_its_place(
 
     def stale(path: Path) -> Snapshot:
         if path.name == "step-000200.parquet":
-            from forgetwatch.files import file_errors
+            from forgetwatch.files.reading import file_errors
 
             with file_errors(path, "a snapshot"):
                 raise OSError(116, "Stale file handle")
@@ -494,7 +495,7 @@ def test_a_resume_keeps_the_plan_and_the_findings(tmp_path: Path) -> None:
 
 HOLDS = """
 import sys, time
-from forgetwatch.run_folder import RunFolder
+from forgetwatch.run_folder.folder import RunFolder
 owner = RunFolder(sys.argv[1])
 owner.claim(patience=0)
 print("claimed", flush=True)
@@ -556,7 +557,7 @@ def test_a_process_may_claim_again_and_a_released_folder_is_free(tmp_path: Path,
 
 FORKS = """
 import os, sys
-from forgetwatch.run_folder import RunFolder
+from forgetwatch.run_folder.folder import RunFolder
 owner = RunFolder(sys.argv[1])
 owner.claim(patience=0)
 if os.fork() == 0:
@@ -606,5 +607,5 @@ def test_two_owners_in_one_process_and_the_end_of_the_last_frees_the_folder(tmp_
 
 def is_taken(folder: Path) -> bool:
     """Whether another process cannot claim a folder."""
-    claim = "import sys; from forgetwatch.run_folder import RunFolder; RunFolder(sys.argv[1]).claim(patience=0)"
+    claim = "import sys; from forgetwatch.run_folder.folder import RunFolder; RunFolder(sys.argv[1]).claim(patience=0)"
     return subprocess.run([sys.executable, "-c", claim, str(folder)], capture_output=True, check=False).returncode != 0

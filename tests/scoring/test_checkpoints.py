@@ -13,8 +13,14 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from forgetwatch import Item, Probe, load_snapshot, score
 from forgetwatch.errors import ScoringError, SnapshotError
-from forgetwatch.scoring import has_tokenizer, load_model, load_outline, score_checkpoint, weights_identity
-from forgetwatch.scoring.loading import check_path
+from forgetwatch.scoring.model_loading import (
+    check_path,
+    has_tokenizer,
+    load_model,
+    load_outline,
+    score_checkpoint,
+    weights_identity,
+)
 
 
 def test_a_checkpoint_gives_the_rows_of_the_model_in_memory(saved: Path) -> None:

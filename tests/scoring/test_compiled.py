@@ -12,8 +12,8 @@ from support import model, probe, tokenizer
 from torch import distributed, nn
 
 from forgetwatch import Item, Probe, score
-from forgetwatch.scoring import Scorer, base_model
-from forgetwatch.scoring.model import unwrapped
+from forgetwatch.scoring.model import base_model, unwrapped
+from forgetwatch.scoring.scorer import Scorer
 
 TOK = tokenizer()
 

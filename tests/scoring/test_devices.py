@@ -31,10 +31,11 @@ from forgetwatch.cli import app
 from forgetwatch.cli.options import check_device_map
 from forgetwatch.errors import ScoringError
 from forgetwatch.loading import Loading
-from forgetwatch.scoring import Scorer, load_model, score_checkpoint
-from forgetwatch.scoring import loading as checkpoints
-from forgetwatch.scoring import loading as pretrained
+from forgetwatch.scoring import model_loading as checkpoints
+from forgetwatch.scoring import model_loading as pretrained
 from forgetwatch.scoring.model import explain_out_of_memory
+from forgetwatch.scoring.model_loading import load_model, score_checkpoint
+from forgetwatch.scoring.scorer import Scorer
 
 TOK = tokenizer()
 
@@ -268,7 +269,7 @@ _RANK = """
 from support import model, probe, tokenizer
 from forgetwatch import Probe
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.scoring import loading, processes
+from forgetwatch.scoring import model_loading as loading, processes
 from forgetwatch.scoring.encoding import encode
 from forgetwatch.scoring.scorer import Scorer
 

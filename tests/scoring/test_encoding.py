@@ -19,8 +19,8 @@ from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ScoringError
 from forgetwatch.progress import Done
-from forgetwatch.scoring import Encoded, Scorer, encode, encode_prompts
-from forgetwatch.scoring.encoding import render, render_prompt, tokenize_continued
+from forgetwatch.scoring.encoding import Encoded, encode, encode_prompts, render, render_prompt, tokenize_continued
+from forgetwatch.scoring.scorer import Scorer
 
 
 def encoded(item: Item, tok: Any = None, *, max_length: int = 100, **settings: Any) -> Encoded:

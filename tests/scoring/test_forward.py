@@ -32,11 +32,12 @@ from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward
 
 from forgetwatch import score
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import ModelInfo, Scorer, encode
+from forgetwatch.scoring.encoding import encode
 from forgetwatch.scoring.forward import ForwardPass
 from forgetwatch.scoring.head import head_in_fp32
 from forgetwatch.scoring.layout import plan
-from forgetwatch.scoring.model import attention_of, isolated, mask_attentions
+from forgetwatch.scoring.model import ModelInfo, attention_of, isolated, mask_attentions
+from forgetwatch.scoring.scorer import Scorer
 
 TOK = tokenizer()
 MODELS = {

@@ -19,13 +19,14 @@ from support import WORDS, facts, model, tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from forgetwatch import Item, Probe, compare, load_probe, score
+from forgetwatch.comparing.document import comparison_json
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import grade
-from forgetwatch.report import comparison_json
-from forgetwatch.scoring import Ids, ModelGenerator, Scorer, encode_prompts, scorer
-from forgetwatch.scoring.encoding import render_prompt
-from forgetwatch.scoring.generation import Generated, GeneratedItems, answer_text, sample, seeds_of
+from forgetwatch.grading.grader import grade
+from forgetwatch.scoring import scorer
+from forgetwatch.scoring.encoding import Ids, encode_prompts, render_prompt
+from forgetwatch.scoring.generation import Generated, GeneratedItems, ModelGenerator, answer_text, sample, seeds_of
+from forgetwatch.scoring.scorer import Scorer
 
 LETTERS = "ABCD"
 

@@ -24,12 +24,14 @@ from transformers import (
     LlamaForCausalLM,
 )
 
-from forgetwatch.scoring import ModelInfo, Scorer, encode
 from forgetwatch.scoring import head as head_module
 from forgetwatch.scoring import layout as layout_module
+from forgetwatch.scoring.encoding import encode
 from forgetwatch.scoring.forward import ForwardPass
 from forgetwatch.scoring.head import head_in_fp32
 from forgetwatch.scoring.layout import plan, tensors_of, tree_options
+from forgetwatch.scoring.model import ModelInfo
+from forgetwatch.scoring.scorer import Scorer
 
 TOK = tokenizer()
 

@@ -16,8 +16,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from forgetwatch import compare, score
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import Scorer
 from forgetwatch.scoring.model import isolated, maskable
+from forgetwatch.scoring.scorer import Scorer
 
 WRITTEN: dict[str, Any] = {"scoring": "generate", "decoding": {"tokens": 4}}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support import WORDS, probe, tokenizer
 
 from forgetwatch import Item, Probe
-from forgetwatch.scoring import Encoded, encode
+from forgetwatch.scoring.encoding import Encoded, encode
 from forgetwatch.scoring.layout import (
     BATCH_COST,
     KEYS,

@@ -29,7 +29,8 @@ from transformers import (
 
 from forgetwatch import Item, Probe, score
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import Scorer, encode
+from forgetwatch.scoring.encoding import encode
+from forgetwatch.scoring.scorer import Scorer
 
 ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "gpt_neo": (

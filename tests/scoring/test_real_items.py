@@ -13,7 +13,7 @@ from architectures import JAMBA
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from forgetwatch import Item, Probe
-from forgetwatch.scoring import Scorer
+from forgetwatch.scoring.scorer import Scorer
 
 SIZES: dict[str, Any] = {
     "hidden_size": 64,

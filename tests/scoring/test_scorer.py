@@ -29,14 +29,13 @@ from support import WORDS, facts, log_likelihood, model, probe, tokenizer
 from forgetwatch import Item, Probe, Snapshot, compare, load_probe, score
 from forgetwatch.errors import ScoringError
 from forgetwatch.item import Wording
-from forgetwatch.measures import snapshot_bits
-from forgetwatch.measures.rows import option_scores
-from forgetwatch.metrics import split
-from forgetwatch.probes import worded
-from forgetwatch.probes.wordings import WORDINGS
-from forgetwatch.scoring import Encoded, Scorer
-from forgetwatch.scoring.encoding import check_wordings, encode
+from forgetwatch.measures.aligned import snapshot_bits
+from forgetwatch.measures.option_columns import option_scores
+from forgetwatch.metrics.mass import split
+from forgetwatch.probes.wordings import WORDINGS, worded
+from forgetwatch.scoring.encoding import Encoded, check_wordings, encode
 from forgetwatch.scoring.readout import decide, is_free_correct, lengths, option_mass
+from forgetwatch.scoring.scorer import Scorer
 
 TOK = tokenizer()
 

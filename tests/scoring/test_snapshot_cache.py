@@ -30,8 +30,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from forgetwatch import Snapshot, save_snapshot
 from forgetwatch.cache import CacheEntry
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import Scorer, file_digests, loading, model_fingerprint, score_checkpoint
+from forgetwatch.scoring import model_loading as loading
 from forgetwatch.scoring.model import cache_argument
+from forgetwatch.scoring.model_loading import file_digests, model_fingerprint, score_checkpoint
+from forgetwatch.scoring.scorer import Scorer
 
 
 def in_shards(folder: Path, network: Any) -> None:

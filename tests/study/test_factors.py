@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 
 from forgetwatch import save_snapshot
 from forgetwatch.cli import app
-from forgetwatch.comparing import CategoryMeans, Spread
+from forgetwatch.comparing.comparison import CategoryMeans, Spread
 from forgetwatch.errors import StudyError
-from forgetwatch.study import Study, read_plan
 from forgetwatch.study.factors import trends
-from forgetwatch.study.pairs import RATES, Compared
+from forgetwatch.study.pairs import RATES, Compared, Study
+from forgetwatch.study.plan import read_plan
 
 ROOT = Path(__file__).parents[2]
 

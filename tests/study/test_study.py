@@ -35,16 +35,17 @@ from typer.testing import CliRunner
 
 from forgetwatch import Item, Probe, Snapshot, compare, load_snapshot, save_snapshot, score
 from forgetwatch.cli import app
-from forgetwatch.comparing import Spread
+from forgetwatch.comparing.comparison import Spread
 from forgetwatch.errors import ScoringError, StudyError
-from forgetwatch.measures import LookDrift
+from forgetwatch.measures.base_drift import LookDrift
 from forgetwatch.merge.report import merge_markdown, merge_page
 from forgetwatch.probes.wordings import few_shot
-from forgetwatch.report import measure_tables
-from forgetwatch.study import Source, Sources, Study, publication, read_plan, run_study
+from forgetwatch.report.sections import measure_tables
+from forgetwatch.study import publication
 from forgetwatch.study.factors import findings, scales
 from forgetwatch.study.figures import radar_figures
-from forgetwatch.study.pairs import Resolve, Value
+from forgetwatch.study.pairs import Resolve, Sources, Study, Value, run_study
+from forgetwatch.study.plan import Source, read_plan
 from forgetwatch.study.publication import rows, study_csv, study_markdown
 
 K = np.repeat([2, 4, 4, 5, 3, 10], 20)
@@ -604,7 +605,7 @@ def test_of_several_processes_the_first_alone_reads_files(tmp_path: Path, monkey
     for name, value in (("WORLD_SIZE", "2"), ("LOCAL_RANK", "1"), ("RANK", "1")):
         monkeypatch.setenv(name, value)
     with monkeypatch.context() as patch:
-        patch.setattr("forgetwatch.cli.study.run_study", None)
+        patch.setattr("forgetwatch.cli.study_command.run_study", None)
         assert run(path, "-o", tmp_path / "out") == (0, "", "")
     monkeypatch.setenv("RANK", "0")
     assert run(path, "-o", tmp_path / "out")[0] == 1
@@ -1074,7 +1075,7 @@ def test_each_side_is_sampled_in_its_own_rendering_and_kept(saved: Path, monkeyp
     assert (pair["samples"], pair["items"]["compared"]) == (2, 12)
     # Again without the cache, and with no model to load.
     monkeypatch.setenv("FORGETWATCH_CACHE", str(saved / "empty"))
-    monkeypatch.setattr("forgetwatch.scoring.loading.load_model", None)
+    monkeypatch.setattr("forgetwatch.scoring.model_loading.load_model", None)
     before = (saved / "out" / "study.json").read_text()
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output

@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 
 from forgetwatch.cli import app
 from forgetwatch.errors import StudyError
-from forgetwatch.probes import PaperTasks, load_probe
-from forgetwatch.probes.categories import Categories, paper_category, subjects
-from forgetwatch.study import is_model, read_plan
+from forgetwatch.probes.categories import Categories, PaperTasks, paper_category, subjects
+from forgetwatch.probes.named import load_probe
+from forgetwatch.study.pairs import is_model
+from forgetwatch.study.plan import read_plan
 
 PAPER = Path(__file__).parent.parent.parent / "configs" / "paper.yaml"
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from forgetwatch import theory
+from forgetwatch.theory import mixture, settings
+from forgetwatch.theory import near_on_policy as theory
 
 WITHIN = 1e-3
 TIMES = (50, 200, 1000)
@@ -182,7 +183,7 @@ def test_mass_alone_can_hide_a_loss() -> None:
     assert found.drift > 4
 
 
-def oapl(separation: float, syncs: int, **more: bool) -> theory.Flow:
+def oapl(separation: float, syncs: int, **more: bool) -> mixture.Flow:
     return theory.oapl(separation=separation, mass=0.9, gap=1, beta=1, period=20, syncs=syncs, **more)
 
 
@@ -244,8 +245,8 @@ def test_arguments_outside_their_range_are_refused(call: object, says: str) -> N
 
 
 def test_the_table_has_each_method_held_and_broken() -> None:
-    settings = [one for one in theory.SETTINGS if one.method == "OAPL"]
-    found = [(one, [one.run(d) for d in theory.SEPARATIONS]) for one in settings]
-    text = theory.table(found)
+    of_oapl = [one for one in settings.SETTINGS if one.method == "OAPL"]
+    found = [(one, [one.run(d) for d in settings.SEPARATIONS]) for one in of_oapl]
+    text = settings.table(found)
     assert "OAPL, held            mass           0.686        0.502" in text
     assert max(map(len, text.splitlines())) <= 105

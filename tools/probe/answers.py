@@ -33,7 +33,8 @@ from scipy.stats import false_discovery_control
 
 from forgetwatch import Item, Probe, Snapshot, load_probe
 from forgetwatch.errors import ProbeError
-from forgetwatch.metrics import TAU, UNITS, normalise
+from forgetwatch.metrics.choices import UNITS, normalise
+from forgetwatch.metrics.known import TAU
 from forgetwatch.probes.checking import CLEAR, Finding, _chance, _finding, _standard_errors, _unchecked
 
 Answered = tuple[Item, Mapping[str, Any]]
@@ -206,7 +207,8 @@ def _largest_share(row: Mapping[str, Any], norm: str) -> float:
 
 def answered(model: str, probe: Probe) -> list[Finding]:
     """Let a model answer a probe with and without its questions, and return the result of every check."""
-    from forgetwatch.scoring import Scorer, load_model
+    from forgetwatch.scoring.model_loading import load_model
+    from forgetwatch.scoring.scorer import Scorer
 
     loaded, tokenizer = load_model(model)
     generated = {(item.task, item.id) for item in probe if probe.is_generated(item)}

@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from forgetwatch import Item, Probe, Snapshot
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes import Finding
+from forgetwatch.probes.checking import Finding
 
 OPTIONS = (" north", " south", " whale", " olive")
 

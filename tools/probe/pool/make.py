@@ -42,7 +42,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from forgetwatch.probes.shipped import CANARY
+from forgetwatch.probes.shipped_probes import CANARY
 
 FACTS: Final = Path(__file__).parent.parent / "standard_probe" / "facts"
 LEVELS: Final = range(1, 9)

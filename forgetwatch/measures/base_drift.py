@@ -26,7 +26,8 @@ from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.measures.base import MISSING_CELL, Measure, Quantity, json_value, numbers
-from forgetwatch.metrics import Drift, Interval, mean_interval
+from forgetwatch.metrics.divergence import Drift
+from forgetwatch.metrics.intervals import Interval, mean_interval
 
 DRIFT_KEY: Final = "drift"
 """Key of the drift in the metadata of a snapshot."""

@@ -32,28 +32,25 @@ from forgetwatch.cli.output import (
     write_json,
     write_report,
 )
-from forgetwatch.comparing import (
-    COLUMNS,
-    Cause,
-    Causes,
-    Tolerance,
-    Trajectory,
-    first_forgotten,
-    read_stages,
-    why_lost,
-)
-from forgetwatch.comparing.flips import flips
+from forgetwatch.comparing.causes import COLUMNS, Cause, Causes, why_lost
+from forgetwatch.comparing.document import causes_json, trajectory_json
+from forgetwatch.comparing.flips import first_forgotten, flips
+from forgetwatch.comparing.trajectory import Trajectory, read_stages
+from forgetwatch.comparing.verdict import Tolerance
 from forgetwatch.errors import ForgetwatchError, SnapshotError, WatchError
 from forgetwatch.extras import missing
-from forgetwatch.policy import Sides, load_policy
-from forgetwatch.probes import answers_of, category_words, nearness_to, training_texts
-from forgetwatch.report import CARD, causes_json, comparison_detail, save_run, trajectory_json, write_card
+from forgetwatch.policy.policy import load_policy
+from forgetwatch.policy.ruling import Sides
+from forgetwatch.probes.checking import answers_of, category_words, nearness_to
+from forgetwatch.probes.row_files import training_texts
 from forgetwatch.report.advice import PAGE, Advice, advise, proposed
-from forgetwatch.report.document import paths_sentence, stage_lines
+from forgetwatch.report.card import CARD, write_card
 from forgetwatch.report.eight_lines import first_table
+from forgetwatch.report.pictures import save_run
+from forgetwatch.report.sections import paths_sentence, stage_lines
 from forgetwatch.report.sentences import loss_sentences
-from forgetwatch.report.terminal import first_lines
-from forgetwatch.run_folder import REPORT, RUN_FOLDER, find_run_folder, run_probe
+from forgetwatch.report.terminal import comparison_detail, first_lines
+from forgetwatch.run_folder.description import REPORT, RUN_FOLDER, find_run_folder, run_probe
 from forgetwatch.text import count, fit_ends, one_line, percent, run_name
 
 _CATEGORIES: Final = 8

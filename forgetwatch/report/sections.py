@@ -28,47 +28,25 @@ stages_json      all of it for JSON
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from rich.table import Table as Lines
 
-from forgetwatch.comparing import (
-    COLUMNS,
-    CategoryMeans,
-    Causes,
-    Comparison,
-    Conclusion,
-    Group,
-    Level,
-    Spread,
-    StageMatrix,
-    Trajectory,
-    estimated,
-    estimated_categories,
-    leg_interval,
-)
-from forgetwatch.measures import (
-    ASSUMES,
-    DRIFT,
-    MASS,
-    MEASURE_OF,
-    MEASURES,
-    MISSING_CELL,
-    PASSAGES,
-    REVERSE,
-    SET_NAMES,
-    GroupMeasure,
-    LookDrift,
-    Measure,
-    Quantity,
-    chance_rows,
-    json_value,
-    reverse_sentence,
-    sentence_of,
-)
-from forgetwatch.metrics import wilson
+from forgetwatch.comparing.causes import COLUMNS, Causes
+from forgetwatch.comparing.comparison import CategoryMeans, Comparison, Spread
+from forgetwatch.comparing.decision import Conclusion
+from forgetwatch.comparing.groups import Group, Level
+from forgetwatch.comparing.trajectory import StageMatrix, Trajectory
+from forgetwatch.comparing.verdict import estimated, estimated_categories, leg_interval
+from forgetwatch.measures.base import MISSING_CELL, GroupMeasure, Measure, Quantity, sentence_of
+from forgetwatch.measures.base_drift import DRIFT, REVERSE, SET_NAMES, LookDrift, reverse_sentence
+from forgetwatch.measures.chance import ASSUMES, chance_rows
+from forgetwatch.measures.option_mass import MASS
+from forgetwatch.measures.quantities import MEASURE_OF, MEASURES
+from forgetwatch.measures.scores import PASSAGES
+from forgetwatch.metrics.intervals import wilson
 from forgetwatch.report.sentences import LEG_HEADINGS, Summary, alarm_sentences, capital
 from forgetwatch.text import between, count, fit_ends, one_line, percent, points
 from forgetwatch.visible_text import without_folders
@@ -78,10 +56,12 @@ _COLUMNS: Final = (
     "net_change_estimate",
 )
 
+
 HEADINGS: Final[dict[str, str]] = {
     name: one.heading for name in _COLUMNS if isinstance(one := MEASURE_OF[name][1], Quantity) and one.heading
 }
 """Heading of each column of the table of all groups, by quantity."""
+
 
 PANELS: Final[tuple[GroupMeasure[Any], ...]] = tuple(measure for measure in MEASURES if measure.title)
 """Measures that have a table of their own."""
@@ -139,7 +119,6 @@ def spread_looks(trajectory: Trajectory, most: int) -> list[int]:
     return [step for at, step in enumerate(steps) if at % stride == 0 or at == len(steps) - 1]
 
 
-_LEVELS: Final[tuple[Level, ...]] = ("all", "category", "task")
 _NAME: Final = 20
 
 
@@ -200,48 +179,6 @@ def category_table(matrix: StageMatrix) -> tuple[list[str], list[list[str]]]:
     return headings, rows
 
 
-def stages_json(matrix: StageMatrix) -> dict[str, Any]:
-    """Return the JSON values of the matrix and the paths."""
-    found: dict[str, Any] = json_value(
-        {
-            "base": matrix.base,
-            "stages": [row.name for row in matrix.rows],
-            "matrix": list(_cells(matrix)),
-            "paths": vars(matrix.paths),
-            "questions": [
-                {"task": task, "item_id": item, "category": category, "path": path}
-                for task, item, category, path in matrix.path_of_each()
-            ],
-        }
-    )
-    return found
-
-
-_CHANGES: Final = ("forgotten", "gained", "change", "low", "high")
-
-
-def _cells(matrix: StageMatrix) -> Iterator[dict[str, Any]]:
-    """Yield a row for each stage and group: accuracy, and changes since the base and since the stage before."""
-    for row in matrix.rows:
-        for level in _LEVELS:
-            previous = {} if row.since_previous is None else row.since_previous.by(level)
-            for name, group in row.since_first.by(level).items():
-                if not group.n:
-                    continue
-                low, high = wilson(group.accuracy_after * group.n, group.n)
-                cells = {"stage": row.name, "level": level, "name": name, "items": group.n}
-                cells |= {"right": group.accuracy_after, "right_low": low, "right_high": high}
-                yield cells | _changes("base", group) | _changes("previous", previous.get(name))
-
-
-def _changes(since: str, group: Group | None) -> dict[str, float | None]:
-    if group is None or not group.n:
-        return dict.fromkeys(f"{name}_since_{since}" for name in _CHANGES)
-    change, (low, high) = estimated(group)
-    values = {"forgotten": group.forgotten, "gained": group.gained, "change": change, "low": low, "high": high}
-    return {f"{name}_since_{since}": value for name, value in values.items()}
-
-
 def _since(group: Group) -> str:
     change, interval = estimated(group)
     return f"-{count(group.forgotten)} +{count(group.gained)}  {points(change)} ({between(interval, points)})"
@@ -262,8 +199,11 @@ def _short(name: str) -> str:
 
 GROUPS: Final = 200
 """Groups of a level in a table; of more, those that lost most."""
+
+
 LOOKS: Final = 100
 """Looks in a table; of more the first, every n-th, and the last."""
+
 
 LEVELS: Final[Mapping[Level, str]] = {
     "all": "",
@@ -274,6 +214,7 @@ LEVELS: Final[Mapping[Level, str]] = {
 }
 """Heading of the groups of each level."""
 
+
 _DRIFT: Final = (
     "The base generated short texts ({}), and each look computes their probability again. KL is the number of nats a "
     "token by which they are less likely now. It needs no right answer. “Sampled” is the mean over the tokens that the "
@@ -281,6 +222,8 @@ _DRIFT: Final = (
     "“exact” is over all tokens. The floor is the KL of the base itself in other batches, sampled then summed. "
     "Brackets hold 95 % intervals."
 )
+
+
 _INTERVALS: Final = (
     "Clearly known questions are counted without lucky guesses; net changes are the verdict's estimates. Brackets hold "
     "95 % intervals, those of the categories all together. --json has every number."
@@ -459,6 +402,8 @@ _CAUSES: Final = (
     "Of the questions that the base had right. “Explains” is the part of what was lost that goes with the column "
     "within categories; “permuted” is what 95 of 100 permuted columns stay below."
 )
+
+
 _MORE_CAUSES: Final = "`forgetwatch report RUN --train FILE` adds how near the questions are to the training rows."
 
 

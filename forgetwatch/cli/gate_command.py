@@ -36,16 +36,19 @@ from forgetwatch.cli.output import (
     write_json,
 )
 from forgetwatch.cli.resolve import fitted, resolve_all
-from forgetwatch.comparing import OnMismatch, compare
+from forgetwatch.comparing.checks import OnMismatch
+from forgetwatch.comparing.comparison import compare
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import GateError
-from forgetwatch.files import UnsuitableError, read_text, unique_keys, write_text
+from forgetwatch.files.reading import UnsuitableError, read_text, unique_keys
+from forgetwatch.files.writing import write_text
 from forgetwatch.loading import Loading
-from forgetwatch.policy import READY, PolicyResult, Sides, apply_policy, check_groups, load_policy
-from forgetwatch.probes import load_probe
+from forgetwatch.policy.policy import READY, check_groups, load_policy
+from forgetwatch.policy.ruling import PolicyResult, Sides, apply_policy
+from forgetwatch.probes.named import load_probe
 from forgetwatch.progress import is_first_process
-from forgetwatch.readers import is_outcomes
-from forgetwatch.report.export import against, false_alarms, policy_comment, put_comment, step_annotations
+from forgetwatch.readers.outcomes import is_outcomes
+from forgetwatch.report.comment import against, false_alarms, policy_comment, put_comment, step_annotations
 from forgetwatch.text import count, listed
 from forgetwatch.visible_text import without_folders
 

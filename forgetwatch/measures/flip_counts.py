@@ -24,25 +24,12 @@ from typing import Final
 
 import numpy as np
 
+from forgetwatch.measures.aligned import AlignedPairs
 from forgetwatch.measures.base import Bounds, GroupMeasure, Quantity, Rows, intervals, numbers
-from forgetwatch.measures.rows import AlignedPairs
-from forgetwatch.metrics import (
-    TAU,
-    Cells,
-    Interval,
-    count_cells,
-    effective_items,
-    flip_interval,
-    is_known,
-    loss_p_value,
-    mcnemar,
-    newcombe,
-    ratio,
-    sign_flip,
-    smallest_loss,
-    wilson,
-)
-from forgetwatch.metrics.transitions import Bools, Ints
+from forgetwatch.metrics.intervals import Interval, effective_items, flip_interval, newcombe, wilson
+from forgetwatch.metrics.known import TAU, is_known
+from forgetwatch.metrics.significance import loss_p_value, mcnemar, sign_flip, smallest_loss
+from forgetwatch.metrics.transitions import Bools, Cells, Ints, count_cells, ratio
 from forgetwatch.text import between, count, percent, points
 
 

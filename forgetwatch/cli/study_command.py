@@ -32,20 +32,9 @@ from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.progress import is_first_process, launched_count, shown
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.study import (
-    PAGE,
-    Pair,
-    Source,
-    Sources,
-    Study,
-    draw_figures,
-    is_model,
-    read_plan,
-    run_study,
-    study_json,
-    study_table,
-    write_numbers,
-)
+from forgetwatch.study.pairs import Sources, Study, is_model, run_study
+from forgetwatch.study.plan import Pair, Source, read_plan
+from forgetwatch.study.publication import PAGE, draw_figures, study_json, study_table, write_numbers
 
 _FORMATS: Final = (".html", ".md", ".csv", ".json", ".tex")
 """Suffixes of a report in one file, as other commands write it."""
@@ -118,8 +107,9 @@ def study_command(
             return resolve(source.location, items, source.metric, loading=loading)
         announce_import()
         # Not at the top: this imports torch, which files of outcomes do not need.
-        from forgetwatch.merge import ModelPair, score_point
-        from forgetwatch.scoring import silence_loading
+        from forgetwatch.merge.sweep import score_point
+        from forgetwatch.merge.weights import ModelPair
+        from forgetwatch.scoring.model_loading import silence_loading
 
         silence_loading()
         a, b = source.merge

@@ -35,7 +35,7 @@ from forgetwatch.cli.output import (
 from forgetwatch.cli.resolve import fitted
 from forgetwatch.errors import ScoringError
 from forgetwatch.loading import Loading
-from forgetwatch.probes import load_probe
+from forgetwatch.probes.named import load_probe
 from forgetwatch.progress import is_first_process
 
 _NONE = "none"
@@ -98,17 +98,10 @@ def merge_command(
     announce_import()
     with shared_work():
         # Not at the top: this imports torch, which the other commands do not need.
-        from forgetwatch.merge import (
-            ModelPair,
-            choice_json,
-            choose,
-            merge_detail,
-            merge_json,
-            merge_report,
-            merge_table,
-            run_sweep,
-        )
-        from forgetwatch.scoring import silence_loading
+        from forgetwatch.merge.report import choice_json, merge_detail, merge_json, merge_report, merge_table
+        from forgetwatch.merge.sweep import choose, run_sweep
+        from forgetwatch.merge.weights import ModelPair
+        from forgetwatch.scoring.model_loading import silence_loading
 
         silence_loading()
         loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)

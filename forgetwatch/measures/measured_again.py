@@ -27,7 +27,10 @@ from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.measures.base import Bounds, GroupMeasure, Quantity, Rows, numbers
-from forgetwatch.metrics import Interval, Losses, Null, RightLost, count_losses, noise_floor, null, right_lost, wilson
+from forgetwatch.metrics.guessing import RightLost, right_lost
+from forgetwatch.metrics.intervals import Interval, wilson
+from forgetwatch.metrics.known import Losses, count_losses
+from forgetwatch.metrics.noise import Null, noise_floor, null
 from forgetwatch.text import count
 
 

@@ -11,10 +11,11 @@ import typer
 from forgetwatch.cli.options import DeviceMapOption, TrustOption, check_device_map
 from forgetwatch.cli.output import EXIT, echo, shared_work
 from forgetwatch.cli.resolve import fitted
-from forgetwatch.comparing import Trajectory, not_finite, unmeasured
+from forgetwatch.comparing.decision import not_finite, unmeasured
+from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import WatchError, did_you_mean_path
 from forgetwatch.loading import Loading
-from forgetwatch.probes import load_probe
+from forgetwatch.probes.named import load_probe
 from forgetwatch.progress import is_first_process, log
 from forgetwatch.text import listed
 
@@ -88,8 +89,9 @@ def follow_command(
         if is_missing:
             log(f"{output_dir}: no such folder yet; it is followed once it is there")
         log(f"loading {base} ...")  # at once: importing what loads it takes seconds
-    from forgetwatch.run import Follower, FollowSettings, Guard
-    from forgetwatch.scoring import silence_loading
+    from forgetwatch.run.follow import Follower, FollowSettings
+    from forgetwatch.run.guard import Guard
+    from forgetwatch.scoring.model_loading import silence_loading
 
     silence_loading()
     settings = FollowSettings(

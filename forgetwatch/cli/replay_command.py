@@ -1,31 +1,26 @@
-"""`forgetwatch replay BASE -o replay.jsonl`: the base's own texts, to be mixed into a fine-tuning.
-
-`forgetwatch cache`: the measured baselines and checkpoints that later runs use again.
-"""
+"""`forgetwatch replay BASE -o replay.jsonl`: the base's own texts, to be mixed into a fine-tuning."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from forgetwatch.cache import LIMIT, cache_files, cache_folder
 from forgetwatch.cli.options import DeviceMapOption, TrustOption, check_device_map, check_rows
-from forgetwatch.cli.output import announce_import, echo, result_console
-from forgetwatch.comparing import Trajectory
-from forgetwatch.errors import ForgetwatchError, SnapshotError
+from forgetwatch.cli.output import announce_import, echo
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.errors import ForgetwatchError
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
-from forgetwatch.probes import SUFFIXES, load_probe, read_rows, training_text, training_texts
+from forgetwatch.probes.checking import training_text
+from forgetwatch.probes.named import load_probe
+from forgetwatch.probes.row_files import SUFFIXES, read_rows, training_texts
 from forgetwatch.progress import Done, log, shown
-from forgetwatch.run_folder import run_probe
-from forgetwatch.snapshot import read_snapshot
-from forgetwatch.text import count, fit_ends, one_line
+from forgetwatch.run_folder.description import run_probe
+from forgetwatch.text import count, one_line
 
 
 def replay_command(
@@ -67,8 +62,8 @@ def replay_command(
         log("--prompts names no categories: --for keeps its questions out, and weights nothing")
     given = None if prompts is None else _read_prompts(prompts)
     announce_import()
-    from forgetwatch.retention import Prompt, sample_replay, shipped_prompts
-    from forgetwatch.scoring import load_model, silence_loading
+    from forgetwatch.retention.replay import Prompt, sample_replay, shipped_prompts
+    from forgetwatch.scoring.model_loading import load_model, silence_loading
 
     silence_loading()
     model, tokenizer = load_model(base, loading=Loading(trust_remote_code=trust_remote_code, device_map=device_map))
@@ -156,45 +151,3 @@ def _print(found: Any, output: Path, *, rows: int, probes: Sequence[Probe]) -> N
 
 def _dropped(dropped: Mapping[str, int]) -> str:
     return ", ".join(f"{count(number)} {reason}" for reason, number in dropped.items())
-
-
-cache_app: Final = typer.Typer(
-    help="List or clear the cache of baselines and scored checkpoints.",
-    no_args_is_help=True,
-    add_completion=False,
-)
-_NAME: Final = 34
-
-
-@cache_app.command("list")
-def _list() -> None:
-    """List the entries of the cache, the latest used first."""
-    folder = cache_folder()
-    files = sorted(cache_files(folder), key=lambda file: file.stat().st_mtime, reverse=True)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("used", "model", "probe"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("items", "kB"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for file in files:
-        used, size = datetime.fromtimestamp(file.stat().st_mtime), file.stat().st_size
-        try:
-            snapshot = read_snapshot(file)
-            model, probe = snapshot.meta.get("model"), (snapshot.meta.get("probe") or {}).get("name")
-            cells = fit_ends(str(model), _NAME).rstrip(), str(probe), count(len(snapshot))
-        except SnapshotError:
-            cells = ("damaged, and never used", "", "")
-        table.add_row(f"{used:%Y-%m-%d %H:%M}", *cells, count(-(-size // 1000)))
-    if files:
-        result_console().print(table)
-    total = sum(file.stat().st_size for file in files)
-    echo(f"{count(len(files))} entries, {total / 1e6:.1f} MB of at most {LIMIT / 1e9:.1f} GB, in {folder}")
-
-
-@cache_app.command("clear")
-def _clear() -> None:
-    """Delete all entries of the cache."""
-    files = cache_files(cache_folder())
-    for file in [*files, *cache_folder().glob("*.lock")]:
-        file.unlink(missing_ok=True)
-    echo(f"{count(len(files))} entries deleted from {cache_folder()}")

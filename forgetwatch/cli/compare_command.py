@@ -1,15 +1,11 @@
 """`forgetwatch compare BEFORE AFTER [AFTER ...]`: each answer before and after, on files or on checkpoints.
 
 Options ─▶ resolve (snapshots) ─▶ compare, rank ─▶ show, write ─▶ limits (exit status)
-
-`forgetwatch flips BEFORE AFTER`: the items whose answer changed, one by one.
 """
 
 from __future__ import annotations
 
-import json
 import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -45,57 +41,34 @@ from forgetwatch.cli.output import (
     judge,
     print_hanging,
     print_pictures,
-    print_text,
     result_console,
     shared_work,
     write_json,
     write_report,
 )
 from forgetwatch.cli.resolve import fitted, questions_of_run, read_outcomes, resolve_all, with_questions
-from forgetwatch.comparing import (
-    ChanceRule,
-    Comparison,
-    Flip,
-    ModelComparison,
-    OnMismatch,
-    Tolerance,
-    Trajectory,
-    ask_again,
-    compare,
-    first_forgotten,
-    first_samples,
-    marked_flips,
-    rank_models,
-    read_target,
-    select,
-    sort_flips,
-    transition_matrix,
-)
-from forgetwatch.comparing.flips import flips
+from forgetwatch.comparing.checks import OnMismatch, select
+from forgetwatch.comparing.comparison import ChanceRule, Comparison, compare, first_samples
+from forgetwatch.comparing.document import comparisons_json
+from forgetwatch.comparing.flips import ask_again, flips, marked_flips
+from forgetwatch.comparing.ranking import ModelComparison, rank_models, read_target, transition_matrix
+from forgetwatch.comparing.verdict import Tolerance
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import write_text
 from forgetwatch.loading import Loading
-from forgetwatch.policy import Policy, PolicyResult, Sides, check_groups
+from forgetwatch.policy.policy import Policy, check_groups
+from forgetwatch.policy.ruling import PolicyResult, Sides
 from forgetwatch.probe import Probe
-from forgetwatch.probes import Categories, load_probe
+from forgetwatch.probes.categories import Categories
+from forgetwatch.probes.named import load_probe
 from forgetwatch.progress import is_first_process
-from forgetwatch.readers import is_outcomes
-from forgetwatch.report import (
-    comparison_detail,
-    comparisons_json,
-    drift_line,
-    first_lines,
-    first_table,
-    flip_json,
-    flip_lines,
-    more_command,
-    save_comparisons,
-    several_detail,
-    several_table,
-)
-from forgetwatch.run_folder import is_run_folder, run_probe
+from forgetwatch.readers.outcomes import is_outcomes
+from forgetwatch.report.advice import more_command
+from forgetwatch.report.eight_lines import first_table
+from forgetwatch.report.pictures import save_comparisons
+from forgetwatch.report.several_models import several_detail, several_table
+from forgetwatch.report.terminal import comparison_detail, drift_line, first_lines
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.text import count, one_line
+from forgetwatch.text import count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,7 +311,7 @@ def _with_drift(options: Options, comparisons: list[Comparison]) -> list[Compari
         return comparisons
     echo(f"drift: sampling short completions of {options.before} and of each model after", err=True)
     # Not at the top: this imports torch, which comparing files does not need.
-    from forgetwatch.run import model_drifts
+    from forgetwatch.run.drift import model_drifts
 
     drifts = model_drifts(options.before, options.after, options.items, loading=Loading(device_map=options.device_map))
     return [replace(one, drift=drift) for one, drift in zip(comparisons, drifts, strict=True)]
@@ -438,85 +411,3 @@ def _write(options: Options, sides: _Sides, comparisons: Sequence[Comparison], s
     write_report(options.output, comparisons, changed, tolerance=options.tolerated, several=several)
     if not options.json_alone:
         echo(f"report: {options.output}")
-
-
-_What = Literal["forgotten", "known_lost", "gained", "churned"]
-
-
-def flips_command(
-    before: Annotated[
-        str, typer.Argument(metavar="BEFORE", help="A snapshot, a log, or with --probe a model; or a run folder alone.")
-    ],
-    after: Annotated[
-        str | None, typer.Argument(metavar="[AFTER]", help="The same, later; left out for a run folder.")
-    ] = None,
-    probe: Annotated[str | None, item_option(help="Probe that gives the questions, and scores models.")] = None,
-    what: Annotated[
-        _What, item_option(help="Items to show; churned: wrong, and now wrong in another way.")
-    ] = "forgotten",
-    task: Annotated[list[str] | None, item_option(help="Show only this task; may be repeated.")] = None,
-    category: Annotated[list[str] | None, item_option(help="Show only this category; may be repeated.")] = None,
-    metric: Annotated[str | None, item_option(help="Metric that decides right or wrong, if a log has several.")] = None,
-    sort: Annotated[
-        Literal["margin", "first"],
-        output_option(help="margin: most confident answers first; first: those forgotten first in the run."),
-    ] = "margin",
-    limit: Annotated[int, output_option(min=0, help="Maximum number of items; 0 for all.")] = 20,
-    jsonl: Annotated[Path | None, output_option(help="Write JSONL to this file; - for stdout.")] = None,
-) -> None:
-    """Show the items whose answer changed: question, right answer, and the answers before and after."""
-    check_output(jsonl, "a list of items", [before, after, probe])
-    changed, passages = _flips(before, after, probe, metric, task or [], category or [])
-    if what == "known_lost":
-        found = [flip for flip in changed if flip.what == "forgotten" and flip.known]
-    else:
-        found = [flip for flip in changed if flip.what == what]
-    shown = sort_flips(found, by=sort)[: limit or None]
-    if jsonl is not None:
-        text = "".join(json.dumps(flip_json(flip), ensure_ascii=True) + "\n" for flip in shown)
-        if jsonl == STDOUT:
-            sys.stdout.write(text)
-            return
-        write_text(jsonl, text)
-        echo(f"{len(shown):,} of {len(found):,} items: {jsonl}")
-        return
-    console = result_console()
-    for flip in shown:
-        console.print(flip_lines(flip))
-    line = f"{f'{len(shown):,}' if shown else 'none'} {what.replace('_', ' ')}"
-    if len(found) > len(shown):
-        line += f", {len(found) - len(shown):,} more with --limit 0"
-    by_luck = [flip.by_luck for flip in changed if flip.by_luck is not None]
-    if what == "known_lost" and shown and by_luck:
-        line += f"; luck alone makes {sum(by_luck):.1f}".removesuffix(".0")
-    if passages:
-        of = "the passage has" if passages == 1 else f"the {passages:,} passages have"
-        line += f"; {of} no right answer, and none to flip: `forgetwatch compare` shows their bits per byte"
-    print_text(line)
-
-
-def _flips(
-    before: str, after: str | None, probe: str | None, metric: str | None, tasks: list[str], categories: list[str]
-) -> tuple[list[Flip], int]:
-    """Return the flips of two sides, or of a run's baseline and last look, and the number of passages."""
-    items = None if probe is None else load_probe(probe)
-    if after is not None:
-        items = None if items is None else fitted(items, before)
-        whole = resolve_all((before, after), items, metric)
-        sides = [select(one, tasks=tasks, categories=categories) for one in whole]
-        changed = flips(sides[0], sides[1], probe=items or questions_of_run((before, after)))
-        return with_questions(changed, before, sides[0], metric), int(sides[0].is_passage.sum())
-    folder = Path(before)
-    if not is_run_folder(folder):
-        raise SnapshotError(f"{before}: not a run folder; pass a run folder, or BEFORE and AFTER")
-    if metric is not None:
-        raise SnapshotError(
-            f"{before}: a run folder, scored by its probe; --metric chooses among those of a harness's log"
-        )
-    run = Trajectory.from_run(folder)
-    for note in run.notes:  # not on stdout, which may be the JSONL
-        typer.echo(f"note: {one_line(note)}", err=True)
-    first = first_forgotten(run)
-    sides = [select(one, tasks=tasks, categories=categories) for one in (run.baseline, run.last)]
-    found = flips(sides[0], sides[1], probe=items or run_probe(folder), first=first)
-    return found, int(sides[0].is_passage.sum())

@@ -48,7 +48,7 @@ from transformers.utils import logging
 from forgetwatch.cache import CacheEntry
 from forgetwatch.errors import ForgetwatchError, ScoringError, did_you_mean_path
 from forgetwatch.extras import install
-from forgetwatch.grading import RULES
+from forgetwatch.grading.grader import RULES
 from forgetwatch.loading import Loading, weights_problem
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, log

@@ -17,20 +17,13 @@ from forgetwatch.cli.output import echo, print_hanging, print_text
 from forgetwatch.errors import ProbeError, some_of
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.probe import Norm, Probe
-from forgetwatch.probes import (
-    LADDER,
-    SUFFIXES,
-    Categories,
-    Finding,
-    Key,
-    check_probe,
-    load_probe,
-    probe_from,
-    split_halves,
-    training_text,
-    training_texts,
-)
-from forgetwatch.probes.checking import overlap
+from forgetwatch.probes.answer_key import Key
+from forgetwatch.probes.categories import Categories
+from forgetwatch.probes.checking import Finding, check_probe, overlap, training_text
+from forgetwatch.probes.named import load_probe
+from forgetwatch.probes.question_table import probe_from
+from forgetwatch.probes.row_files import SUFFIXES, training_texts
+from forgetwatch.probes.shipped_probes import LADDER, split_halves
 from forgetwatch.text import fit
 
 PROBLEMS = 1
@@ -188,7 +181,7 @@ def check_command(
     probe = _load(name, shots=shots, limit=limit, data=data, norm=norm, metric=metric)
     tokenize, chats = None, True
     if tokenizer is not None:
-        from forgetwatch.scoring import load_tokenizer
+        from forgetwatch.scoring.model_loading import load_tokenizer
 
         loaded = load_tokenizer(tokenizer)
         tokenize, context, chats = loaded.tokenize, context or loaded.context, loaded.chats

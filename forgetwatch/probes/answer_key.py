@@ -1,0 +1,335 @@
+"""How a column of answers names the right option, decided over all rows at once.
+
+A key is a text of an option, a label that the table gives the option, a letter, an index from 0 or from 1, or a mark
+for each option. Each way is tried on the whole column. Where two ways fit every row and name unlike options, nothing is
+guessed: the error names both, and the setting that decides.
+
+    answers of all rows      ways that fit          read as
+    0 2 1 3                  from-0                 index from 0
+    4 1 2                    from-1                 index from 1, of four options
+    1 2 1                    from-0, from-1         an error: --key from-0 or --key from-1 decides
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+from forgetwatch.errors import ProbeError
+from forgetwatch.grading.mathematics import check_installed, find_numbers, normalise_numbers
+from forgetwatch.probe import LETTERS
+
+_SPELLED: Final[dict[Key, str]] = {
+    "text": "texts of the options",
+    "label": "labels of the options",
+    "letter": "letters",
+    "from-0": "indices from 0",
+    "from-1": "indices from 1",
+    "one-hot": "a mark for each option",
+}
+
+
+Key = Literal["text", "label", "letter", "from-0", "from-1", "one-hot"]
+
+
+def is_filled(cell: Any) -> bool:
+    """Return whether a cell holds a value; None, NaN, blank text and empty lists hold none."""
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return False
+    return bool(str(cell).strip()) and cell not in ([], (), {})
+
+
+KEYS: Final[tuple[Key, ...]] = get_args(Key)
+"""Ways in which a column can name the right option."""
+
+
+_LONG: Final = 30
+"""Median number of words beyond which an open answer is a rationale, which no output repeats."""
+
+
+_FORMULAS: Final = 0.05
+"""Share of formulas among the open answers of a column from which on it is read as mathematics."""
+
+
+_FORMULA: Final = re.compile(r"\\[a-zA-Z]{2,}|\^|\A\$[^$]+\$\Z")
+
+
+_SYMBOLS: Final = re.compile(r"[\[({].*[,;].*[\])}]|[=<>+*/|≤≥π√∞]|\$.*\$|\d[a-z]\b")
+
+
+_COMMAND: Final = re.compile(r"\\[a-zA-Z]+")
+
+
+_WORD: Final = re.compile(r"[^\W\d_]{3,}")
+
+
+_LATEX_UNIT: Final = re.compile(r"[\s~]*\\(?:text|mbox|mathrm)\s*\{[^{}]*\}\s*\Z")
+
+
+_MARK: Final = re.compile(r"\s*(?:\(([A-Za-z])\)|([A-Z])[.)])\s*")
+"""A letter as a list of options marks it: (a), A. or B)."""
+
+
+_LETTER_LINE: Final = re.compile(r"\s*\(?([A-Z])[).:]?[ \t]*\n\s*\S.*", re.DOTALL)
+"""A letter on a line of its own, and below it what explains it."""
+
+
+_FINAL: Final = re.compile(r"####\s*(.+?)\s*\Z", re.DOTALL)
+
+
+_WITH_UNIT: Final = re.compile(r"\s*([-+]?\d[\d.,/:]*)\s*\([^()]*\)\s*")
+
+
+_BOXED: Final = re.compile(r"\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+
+
+class Options(NamedTuple):
+    """Options of a row.
+
+    Attributes:
+        texts: Their texts in order, None for a blank one.
+        labels: The labels that the table gives them; empty for none.
+        are_numbers: True if the table has them as numbers, not as texts.
+    """
+
+    texts: tuple[str | None, ...]
+    labels: tuple[str, ...] = ()
+    are_numbers: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyReading:
+    """The way in which the right options of all rows are read.
+
+    Attributes:
+        key: The way.
+        indices: Right options of each row, None where this way names none.
+    """
+
+    key: Key
+    indices: tuple[tuple[int, ...] | None, ...]
+
+    @property
+    def fits(self) -> bool:
+        """True if every row has a right option."""
+        return None not in self.indices
+
+
+def read_key(answers: Sequence[Any], options: Sequence[Options], *, column: str, key: Key | None) -> KeyReading:
+    """Decide in which way a column names the right options of all rows.
+
+    Args:
+        answers: Cell of each row.
+        options: Options of each row.
+        column: Name of the column, for messages.
+        key: The way, if it is given.
+
+    Raises:
+        ProbeError: If two ways fit every row and name unlike options.
+    """
+    ways = KEYS if key is None else (key,)
+    found = [KeyReading(key=way, indices=tuple(map(_named(way), answers, options))) for way in ways]
+    fitting = [one for one in found if one.fits]
+    if not fitting:
+        return max(found, key=lambda one: sum(row is not None for row in one.indices))
+    # The table's own labels are meant where it has them: ARC has labels 1 to 4, and keys 1 to 4.
+    if fitting[0].key != "text" or len({one.indices for one in fitting}) == 1:
+        labelled = [one for one in fitting if one.key == "label"]
+        fitting = labelled or fitting
+    unlike = {one.indices: one for one in reversed(fitting)}
+    if len(unlike) > 1:
+        one, other = sorted(unlike.values(), key=lambda reading: KEYS.index(reading.key))[:2]
+        row = next(at for at, pair in enumerate(zip(one.indices, other.indices, strict=True)) if pair[0] != pair[1])
+        raise ProbeError(
+            f"column {column!r} can hold {_SPELLED[one.key]} or {_SPELLED[other.key]}: both fit every row, and "
+            f"{str(answers[row])!r:.40} would be {_shown(one, row, options)} or {_shown(other, row, options)}; "
+            f"key={one.key!r} or key={other.key!r} says which, in the shell --key {one.key} or --key {other.key}"
+        )
+    return next(iter(unlike.values()))
+
+
+def _shown(reading: KeyReading, row: int, options: Sequence[Options]) -> str:
+    indices = reading.indices[row] or (0,)
+    return f"{str(options[row].texts[indices[0]]).strip()!r:.40}"
+
+
+def _named(way: Key) -> Callable[[Any, Options], tuple[int, ...] | None]:
+    """Return the function from a cell and the options of its row to the right options.
+
+    None if it names none in this way.
+    """
+
+    def found(answer: Any, options: Options) -> tuple[int, ...] | None:
+        texts = options.texts
+        if way == "one-hot":
+            return _marked(answer, texts)
+        one = _ONE[way]
+        parts = list(answer) if isinstance(answer, (list, tuple)) else [answer]
+        if way == "letter" and isinstance(answer, str) and len(parts[0].strip()) > 1:
+            # Several right options are written as "A,C" and "AC".
+            bare = re.sub(r"[\s,;.()]|and", "", answer)
+            if len(bare) > 1 and bare.isupper() and list(bare) == sorted(set(bare)) and bare[0] >= "A":
+                parts = list(bare)
+        indices = [one(part, options) for part in parts]
+        named = tuple(index for index in indices if index is not None and texts[index] is not None)
+        return named if named and len(set(named)) == len(indices) else None
+
+    return found
+
+
+def _number(answer: Any) -> int | None:
+    """Return the whole number of a cell; a column of whole numbers with an empty cell may be read as floats."""
+    if isinstance(answer, float) and answer.is_integer():
+        return int(answer)
+    if isinstance(answer, int) and not isinstance(answer, bool):
+        return answer
+    text = answer.strip() if isinstance(answer, str) else ""
+    return int(text.removesuffix(".0")) if text.isascii() and text.removesuffix(".0").isdigit() else None
+
+
+def _by_text(answer: Any, options: Options) -> int | None:
+    # A number is the text of an option only where the options are numbers: among texts it is an index.
+    if isinstance(answer, bool) or not (isinstance(answer, str) or options.are_numbers):
+        return None
+    number = _number(answer)
+    wanted = answer.strip() if isinstance(answer, str) else str(answer if number is None else number)
+    bare = [None if text is None else text.strip() for text in options.texts]
+    return bare.index(wanted) if bare.count(wanted) == 1 else None
+
+
+def _by_label(answer: Any, options: Options) -> int | None:
+    text = str(answer).strip()
+    return options.labels.index(text) if text in options.labels else None
+
+
+def _by_letter(answer: Any, options: Options) -> int | None:
+    bare = answer.strip().strip("().").upper() if isinstance(answer, str) else ""  # "(b)" and "B." are letters too
+    return LETTERS.index(bare) if len(bare) == 1 and bare in LETTERS[: len(options.texts)] else None
+
+
+def _from_0(answer: Any, options: Options) -> int | None:
+    number = _number(answer)
+    return number if number is not None and 0 <= number < len(options.texts) else None
+
+
+def _from_1(answer: Any, options: Options) -> int | None:
+    number = _number(answer)
+    return number - 1 if number is not None and 1 <= number <= len(options.texts) else None
+
+
+_ONE: Final[Mapping[str, Callable[[Any, Options], int | None]]] = {
+    "text": _by_text,
+    "label": _by_label,
+    "letter": _by_letter,
+    "from-0": _from_0,
+    "from-1": _from_1,
+}
+
+
+def _marked(answer: Any, texts: Sequence[str | None]) -> tuple[int, ...] | None:
+    if not isinstance(answer, (list, tuple)) or len(answer) != len(texts) or len(texts) < 2:
+        return None
+    if any(mark not in (0, 1) for mark in answer) or not any(answer):
+        return None
+    return tuple(index for index, mark in enumerate(answer) if mark)
+
+
+_AnswerPart = Literal["####", "\\boxed{}", "(unit)", "(letter)", ""]
+
+
+@dataclass(frozen=True)
+class OpenAnswers:
+    r"""What of a column of open answers an output can match.
+
+    Attributes:
+        kind: ``####`` or ``\boxed{}`` for the part that these mark; ``(unit)`` for the number before a unit in
+            brackets; ``(letter)`` for the letter in the first line; empty for the whole text.
+        mathematical: True if the column holds formulas: those are compared by their value.
+    """
+
+    kind: _AnswerPart = ""
+    mathematical: bool = False
+
+    def text(self, answer: str) -> str:
+        """Return the part of an answer that an output can match."""
+        part = self._part(answer)
+        if mark := _MARK.fullmatch(part):
+            return (mark[1] or mark[2]).upper()
+        bare = _LATEX_UNIT.sub("", part) if self.mathematical else ""
+        return bare if any(map(str.isdigit, bare)) else part
+
+    def match(self, text: str) -> str:
+        """Return the rule by which an output is compared with such a part, by its form."""
+        bare = normalise_numbers(text.strip())
+        if _is_number(bare):
+            return "number"
+        if len(bare) == 1 and bare in LETTERS:
+            return "letter"  # "A" as a word is in most English sentences
+        is_short = len(_WORD.findall(_COMMAND.sub(" ", bare))) < 2
+        if self.mathematical and (_FORMULA.search(bare) or (is_short and _SYMBOLS.search(bare))):
+            return "math"
+        return "contains"
+
+    def _part(self, answer: str) -> str:
+        if self.kind == "####" and (found := _FINAL.search(answer)):
+            return found[1]
+        if self.kind == "\\boxed{}" and (boxes := _BOXED.findall(answer)):
+            return str(boxes[-1]).strip()
+        if self.kind == "(unit)" and (number := _WITH_UNIT.fullmatch(answer)):
+            return number[1]
+        if self.kind == "(letter)" and (letter := _LETTER_LINE.fullmatch(answer)):
+            return letter[1]
+        return answer
+
+
+def _is_number(text: str) -> bool:
+    """Return True for one number with at most a sign next to it: ``$5``, ``5 %``, not ``Apollo 11``."""
+    found = find_numbers(text)
+    return len(found) == 1 and len(text) <= found[0].end + 2 and not any(map(str.isalpha, text[: found[0].start]))
+
+
+def read_open_answers(answers: Iterable[Any], *, column: str) -> OpenAnswers:
+    """Decide what of the open answers of a column an output can match.
+
+    Raises:
+        ProbeError: If they are rationales, which no output repeats, or formulas, and the package that compares these
+            is not installed.
+    """
+    each = (one for answer in answers for one in (answer if isinstance(answer, (list, tuple)) else (answer,)))
+    texts = [text for text in each if isinstance(text, str) and text.strip()]
+    found = OpenAnswers(_kind(texts, column))
+    parts = [found.text(text) for text in texts]
+    formulas = sum(found.match(part) != "number" and _FORMULA.search(part) is not None for part in parts)
+    if formulas < _FORMULAS * len(parts) or not formulas:
+        return found
+    try:
+        check_installed()
+    except ProbeError as error:
+        raise ProbeError(f"column {column!r} holds formulas such as {_first_formula(parts)!r:.60}: {error}") from error
+    return replace(found, mathematical=True)
+
+
+def _first_formula(parts: Iterable[str]) -> str:
+    return next(part for part in parts if _FORMULA.search(part))
+
+
+def _kind(texts: Sequence[str], column: str) -> _AnswerPart:
+    """Return the mark of the part that an output can match, in all answers of a column."""
+    if texts and all(map(_FINAL.search, texts)):
+        return "####"
+    if texts and all(map(_BOXED.search, texts)):
+        return "\\boxed{}"
+    if texts and 2 * sum(_WITH_UNIT.fullmatch(text) is not None for text in texts) >= len(texts):
+        return "(unit)"
+    if texts and all(map(_LETTER_LINE.fullmatch, texts)):
+        return "(letter)"
+    words = sorted(len(text.split()) for text in texts)
+    if words and words[len(words) // 2] > _LONG:
+        raise ProbeError(
+            f"column {column!r} holds texts of {words[len(words) // 2]} words at the median, which no output repeats; "
+            "name a column with the short answer, or a column `match` that says how to grade"
+        )
+    return ""

@@ -1,0 +1,179 @@
+"""A probe by its name, from a file, or from a table of questions: `load_probe`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from forgetwatch.errors import ProbeError, did_you_mean
+from forgetwatch.extras import install
+from forgetwatch.files.reading import file_errors, open_plain, table_suffix
+from forgetwatch.item import has_one_choice_alone
+from forgetwatch.probe import Norm, Probe, combine, read_probe
+from forgetwatch.probes.answer_key import Key
+from forgetwatch.probes.categories import combine_tasks
+from forgetwatch.probes.harness import (
+    PREFIX,
+    harness_probe,
+    is_harness_name,
+    is_installed,
+)
+from forgetwatch.probes.ladder import named_ladder, with_levels
+from forgetwatch.probes.question_table import probe_from
+from forgetwatch.probes.shipped_probes import (
+    LADDER,
+    NAMES,
+    demo_probe,
+    shipped_probe,
+)
+from forgetwatch.probes.wordings import AskedIn, worded
+from forgetwatch.progress import log
+
+_LOCAL_NAMES: Final = (*NAMES, "demo")
+
+
+def load_probe(
+    name: str | Path | Iterable[Mapping[str, Any]],
+    *,
+    shots: int | None = None,
+    limit: int | None = None,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
+    key: Key | None = None,
+    data: str | Path | None = None,
+    norm: Norm | None = None,
+    metric: str | None = None,
+) -> Probe:
+    """Load a probe by its name, from a file, or from rows.
+
+    Args:
+        name: A shipped probe, a task of lm-evaluation-harness
+            (``lm_eval:arc_easy``), a file of items or rows, or the rows: a list of dicts, a `datasets.Dataset`. With
+            ``@one`` or ``@each`` at its end, in several wordings (`probes.wordings`).
+        shots: For tasks of the harness: worked examples before each question.
+        limit: Maximum number of items: the first ones.
+        columns: For a table of questions: what its columns are for, as in ``{"prompt": "frage"}``.
+        key: For a table of questions: how its answers name options.
+        data: For tasks of the harness: a folder with a JSONL file for each split, in place of the hub.
+        norm: For tasks of the harness: divisor of an option's log-likelihood; ``chars`` for its `acc_norm`.
+        metric: For tasks of the harness: the metric that decides generated answers.
+
+    Raises:
+        ProbeError: If there is no probe of that name, or it cannot be read.
+    """
+    unworded, asked = split_asked(name)
+    if asked is not None:
+        found = load_probe(
+            unworded,
+            shots=shots,
+            limit=limit,
+            columns=columns,
+            key=key,
+            data=data,
+            norm=norm,
+            metric=metric,
+        )
+        made = worded(found, asked)
+        if without := sum(not item.wording for item in made):
+            log(
+                f"{made.name}: {without:,} of {len(found):,} questions have no other wording, and are asked as they are"
+            )
+        return made
+    if limit is not None and limit < 1:
+        raise ProbeError(f"{name}: limit must be at least 1 item, got {limit}")
+    if isinstance(name, str) and is_harness_name(name) and not Path(name).exists():
+        _refuse_plan(name, columns, key)
+        return harness_probe(name, data=data, norm=norm or "sum", shots=shots, limit=limit, metric=metric)
+    if any(given is not None for given in (data, norm, shots, metric)):
+        raise ProbeError(
+            f"{name}: data, norm, shots and metric are for tasks of lm-evaluation-harness, such as lm_eval:arc_easy"
+        )
+    probe = _local(name, columns, key)
+    return probe if limit is None else probe.head(limit)
+
+
+def split_asked(name: str | Path | Iterable[Mapping[str, Any]]) -> tuple[Any, AskedIn | None]:
+    """Return a name without ``@one`` or ``@each``, and which of them it had; None for neither, and for a file."""
+    if isinstance(name, (str, Path)) and not Path(name).is_file():
+        for asked in get_args(AskedIn):
+            if str(name).endswith(f"@{asked}"):
+                return str(name).removesuffix(f"@{asked}"), asked
+    return name, None
+
+
+def load_tasks(probes: Mapping[str, Probe | str | Path] | str | Path) -> Probe:
+    """Load a probe for each task of a sequence of trainings, as one probe; see `probes.categories`.
+
+    Tasks of a folder that cannot be graded are left out, with a line in the log.
+
+    Raises:
+        ProbeError: If a named probe cannot be loaded, two cannot be evaluated together, or no task is left.
+    """
+    made, notes = combine_tasks(probes, lambda name: with_levels(load_probe(name)))
+    for note in notes:
+        log(note)
+    return made
+
+
+def _local(
+    name: str | Path | Iterable[Mapping[str, Any]], columns: Mapping[str, str | Sequence[str]] | None, key: Key | None
+) -> Probe:
+    if not isinstance(name, (str, Path)):
+        return probe_from(name, columns=columns, key=key)
+    path = Path(name)
+    if path.is_file() and not _is_probe_file(path):
+        return probe_from(path, columns=columns, key=key)
+    _refuse_plan(name, columns, key)
+    if path.is_file():
+        return read_probe(path)
+    if path.exists() and not path.is_dir():
+        raise ProbeError(
+            f"{path}: needed a regular file of items or rows, got a pipe or device; write it to a file first"
+        )
+    if (path / "dataset_info.json").is_file():
+        raise ProbeError(
+            f"{path}: a folder that datasets.save_to_disk wrote; needed one file, which "
+            f"datasets.load_from_disk({str(path)!r}).to_parquet('questions.parquet') writes"
+        )
+    parts = str(name).split("+")
+    if LADDER in parts and len(parts) > 1:
+        raise ProbeError(f"{name}: needed the levels of a ladder beside another probe, such as ladder-3345212455")
+    ladders = {part: named_ladder(part) for part in parts}
+    unknown = [part for part in parts if part not in _LOCAL_NAMES and ladders[part] is None]
+    if unknown:
+        named, _, count = str(name).rpartition(":")
+        if named and count.isdigit():
+            raise ProbeError(
+                f"{name}: no such file; to use {count} items of a probe, write them to a file first: "
+                f"`forgetwatch probe build {named} --limit {count} -o few.jsonl`"
+            )
+        near = did_you_mean(unknown[0], _LOCAL_NAMES)
+        near += "; @one or @each ends a name" if "@" in str(name) else ""
+        raise ProbeError(
+            f"{name}: no such file, and no such shipped probe{near}; needed {', '.join(_LOCAL_NAMES)}, a file of items "
+            f"or rows, or a task of lm-evaluation-harness with its prefix, such as {PREFIX}arc_easy"
+            + ("" if is_installed() else f", which needs {install('lm_eval')}")
+        )
+    return reduce(combine, [demo_probe() if part == "demo" else ladders[part] or shipped_probe(part) for part in parts])
+
+
+def _refuse_plan(name: str | Path, columns: Mapping[str, str | Sequence[str]] | None, key: Key | None) -> None:
+    if columns or key:
+        raise ProbeError(f"{name}: columns and key are for a table of questions, and this is not one")
+
+
+def _is_probe_file(path: Path) -> bool:
+    """Return True for a file of items, with or without a header; False for a table of questions."""
+    if table_suffix(path) in (".csv", ".tsv", ".json", ".parquet"):
+        return False
+    with file_errors(path, "a probe or a table of questions", ProbeError), open_plain(path) as file:
+        line = next((line for line in file if line.strip()), b"")
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return True  # reading it as a probe gives the error with its line
+    if not isinstance(row, dict) or "forgetwatch_probe" in row:
+        return True
+    return {"id", "task", "prompt"} <= set(row) and ("answer" in row or has_one_choice_alone(row))

@@ -1,0 +1,171 @@
+"""Files of rows: questions, and the examples of a training set.
+
+A table is CSV, TSV, JSON lines, Parquet, or one JSON document: a list of objects, or an object that holds one such list
+among other members. A text beside that list that belongs before each question, such as the `task_prefix` of BIG-bench,
+is a column of every row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from forgetwatch.errors import ProbeError, SnapshotError
+from forgetwatch.files.reading import file_errors, regular_size, table_suffix
+from forgetwatch.files.rows import begins_array, table_rows
+from forgetwatch.probe import LETTERS
+from forgetwatch.probes.checking import training_text
+
+PLACES: Final = ("idx", "index")
+"""Names of columns that may be no more than the place of a row."""
+
+
+BEFORE: Final = (
+    *("instruction", "passage", "context", "article", "paragraph", "background", "story", "document", "support"),
+    *("premise", "body", "task_prefix"),
+)
+"""Usual names of columns that belong before the question."""
+
+USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "prompt": (
+        *("prompt", "question", "query", "problem", "goal", "stem", "question_stem", "input", "instruction", "ctx"),
+        *("sentence", "messages", "problem_text", "text", "content"),
+    ),
+    "context": BEFORE,
+    "choices": ("choices", "options", "endings", "candidates", "answers_options", "answer_options"),
+    "answer": (
+        *("answer", "answer_index", "answer_idx", "answerkey", "answer_key", "label", "gold", "correct"),
+        *("correct_answer", "correct answer", "correct_option", "best_answer", "cop", "golden", "final_answer"),
+        *("target", "solution", "output", "response", "completion", "ideal", "answer_number"),
+    ),
+    "id": (
+        *("id", "item_id", "question_id", "qid", "uid", "key", "doc_id", "sample_id", "task_id", "example_id"),
+        *PLACES,
+    ),
+    "task": ("task", "subject", "subset", "dataset", "source"),
+    "category": ("category", "topic", "domain"),
+    "match": ("match",),
+    "cluster": ("cluster", "passage_id", "story_id", "group"),
+    "system": ("system", "system_prompt"),
+    "must_pass": ("must_pass",),
+    "reasoning": ("reasoning", "rationale", "explanation"),
+}
+"""The parts of an item that a column can hold, and the usual names of such a column in lower case."""
+
+_NUMBERED: Final = re.compile(
+    r"(?:choice|option|answer|ans|opt|op|sol|ending|mc_answer)?[ _]?([a-j]|[0-9]|10)", re.IGNORECASE
+)
+"""Names of columns that hold one option each."""
+
+
+Rows = list[tuple[str, Mapping[str, Any]]]
+"""Rows, each after its position in the file, for messages."""
+
+
+def cells(rows: Iterable[Mapping[str, Any]], column: str) -> list[Any]:
+    """Return the cells of a column, None where a row lacks it."""
+    return [row.get(column) for row in rows]
+
+
+SUFFIXES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
+"""Suffixes of files of rows."""
+
+
+def read_rows(path: str | Path) -> Rows:
+    """Read the rows of a file; ProbeError if it cannot be read as a table."""
+    path = Path(path)
+    if table_suffix(path) not in SUFFIXES:
+        raise ProbeError(f"{path}: needed a file that ends in {', '.join(SUFFIXES)}")
+    try:
+        rows = list(table_rows(path))
+        is_document = table_suffix(path) == ".json" and len(rows) == 1 and not begins_array(path)
+    except SnapshotError as error:
+        raise ProbeError(str(error)) from error
+    if not is_document:
+        return [*rows]
+    return [(f"row {number}", row) for number, row in enumerate(_listed_rows(rows[0][1], path), start=1)]
+
+
+def _listed_rows(given: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
+    """Return the rows of an object with one list of objects, and texts that belong to each row."""
+    lists = {name: rows for name, rows in given.items() if _are_rows(rows)}
+    if len(lists) != 1:
+        found = f", got an object with several: {', '.join(lists)}" if lists else ""
+        raise ProbeError(f"{path}: needed a list of objects, one a question, or an object with one such list{found}")
+    (rows,) = lists.values()
+    shared = {name: text for name, text in given.items() if name.lower() in BEFORE and isinstance(text, str)}
+    return [{**shared, **row} for row in rows]
+
+
+def _are_rows(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+
+
+def flat(rows: Rows) -> Rows:
+    """Return rows without the objects in which some data sets hold a question, and the scores of its options.
+
+    {"question": {"stem": "Capital?", "choices": [...]}, "answerKey": "B"}     ARC, OpenBookQA, CommonsenseQA
+    {"messages": [..., {"role": "assistant", "content": "Lima"}]}               the last turn is the answer
+    {"input": "Capital?", "target_scores": {"Lima": 0, "Santiago": 1}}          BIG-bench
+    """
+    if all(isinstance(row.get("question"), Mapping) and "stem" in row["question"] for _, row in rows):
+        rows = [
+            (at, {**row["question"], **{name: row[name] for name in row if name != "question"}}) for at, row in rows
+        ]
+    if all(_ends_with_answer(row.get("messages")) and len(row) == 1 for _, row in rows):
+        rows = [
+            (at, {"messages": list(row["messages"][:-1]), "answer": row["messages"][-1]["content"]}) for at, row in rows
+        ]
+    if all(_is_scored(row.get("target_scores")) and "answer" not in row for _, row in rows):
+        rows = [(at, _with_options(row)) for at, row in rows]
+    return rows
+
+
+def _ends_with_answer(value: Any) -> bool:
+    """Return True for messages of which the last is a text by the assistant, after another one."""
+    last = value[-1] if isinstance(value, (list, tuple)) and len(value) > 1 else None
+    return isinstance(last, Mapping) and last.get("role") == "assistant" and isinstance(last.get("content"), str)
+
+
+def _is_scored(value: Any) -> bool:
+    return isinstance(value, Mapping) and len(value) > 1 and set(value.values()) == {0, 1}
+
+
+def _with_options(row: Mapping[str, Any]) -> dict[str, Any]:
+    scores = row["target_scores"]
+    kept = {name: cell for name, cell in row.items() if name not in ("target_scores", "target")}
+    right = [LETTERS[index] for index, mark in enumerate(scores.values()) if mark]
+    return {**kept, "choices": list(scores), "answer": right}
+
+
+def training_texts(paths: Iterable[Path]) -> Iterator[str]:
+    """Yield the rows of training files one after the other, each as one text; every line of a file of another format.
+
+    JSONL and Parquet are read row by row, whatever their size.
+
+    Raises:
+        ProbeError: If a file cannot be read.
+    """
+    for path in paths:
+        suffix = table_suffix(path)
+        try:
+            if suffix == ".json":
+                yield from (training_text(row) for _, row in read_rows(path))
+            elif suffix in SUFFIXES:
+                yield from (training_text(row) for _, row in table_rows(path, kept=False))
+            else:
+                with file_errors(path, "training data"):
+                    regular_size(path)
+                    # A wrong byte somewhere in a training set must not end the search.
+                    with path.open(encoding="utf-8", errors="replace") as file:
+                        yield from map(training_text, file)
+        except SnapshotError as error:
+            raise ProbeError(str(error)) from error
+
+
+def is_part_of_question(name: str) -> bool:
+    """Return whether a column of this name holds options, or what belongs before a question."""
+    bare = name.lower().strip()
+    return bare in (*USUAL_NAMES["choices"], *BEFORE) or _NUMBERED.fullmatch(bare) is not None

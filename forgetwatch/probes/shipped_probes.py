@@ -1,0 +1,207 @@
+"""Probes that are shipped as files, the order of their questions, and the invented world of `demo`."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, reduce
+from importlib.resources import as_file, files
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+
+from forgetwatch.item import Item
+from forgetwatch.probe import Probe, combine, read_probe
+
+CANARY: Final = "forgetwatch probe data; do not train on it; canary 6ebbbed7-cad2-47d5-8c7c-e0b004f3c711"
+"""Text in the first line of each file: training data that holds it holds the questions too."""
+
+LADDER: Final = "ladder"
+
+STRATA: Final = "strata"
+"""Name of the first items of some probes: what `standard` does not ask, by default beside it where it is cheap."""
+
+QUICK: Final = 500
+"""Number of items of `quick`."""
+
+FILES: Final = {
+    "standard": "standard.jsonl.gz",
+    "confirmation": "confirmation.jsonl.gz",
+    "behaviour": "behaviour.jsonl",
+    "standard-long": "standard-long.jsonl.gz",
+    "standard-code": "standard-code.jsonl.gz",
+    "standard-multilingual": "standard-multilingual.jsonl.gz",
+    "standard-written": "standard-written.jsonl.gz",
+    "passages": "passages.jsonl",
+    LADDER: "ladder-2.jsonl.gz",
+}
+"""File of each probe."""
+
+NAMES: Final = ("standard", "quick", *(name for name in FILES if name != "standard"), STRATA)
+
+_OF_STRATUM: Final = 40
+
+
+@cache
+def shipped_probe(name: str) -> Probe:
+    """Read the shipped probe of a name, one of `NAMES`.
+
+    Raises:
+        ProbeError: If its file is missing or damaged.
+    """
+    if name == "quick":
+        return replace(shipped_probe("standard").head(QUICK), name="quick")
+    if name == STRATA:
+        probes = [shipped_probe(f"standard-{part}") for part in ("multilingual", "code", "written")]
+        written, kept = probes[-1].decoding, []
+        for one in (*probes, shipped_probe("behaviour")):
+            # Instructions without word problems; answers of one length, since a probe generates in one way.
+            items = [item for item in one if item.match != "number"][:_OF_STRATUM]
+            kept.append(replace(one, items=items, decoding=one.decoding and written))
+        return replace(reduce(combine, kept), name=STRATA)
+    with as_file(files("forgetwatch.probes.shipped") / FILES[name]) as path:
+        return read_probe(path)
+
+
+_SIGMAS: Final = 4.0
+"""Standard deviations by which the number of a category's items may be below its share."""
+
+
+def _task(item: Item) -> str:
+    return item.task
+
+
+def interleave(items: Sequence[Item], *, by: Callable[[Item], Any] = _task) -> list[Item]:
+    """Return the items by content hash within their groups, the tasks by default, interleaved by the groups' sizes."""
+    by_task: dict[Any, list[Item]] = {}
+    for item in items:
+        by_task.setdefault(by(item), []).append(item)
+    # The item of rank r of n gets the position (r + 1/2) / n in (0, 1): every task is spread evenly over the probe.
+    positions = [
+        ((rank + 0.5) / len(own), task, item)
+        for task, own in by_task.items()
+        for rank, item in enumerate(sorted(own, key=lambda item: (item.content_hash, item.id)))
+    ]
+    return [item for _, _, item in sorted(positions, key=lambda entry: entry[:2])]
+
+
+def stratified(items: Sequence[Item], *, first: int) -> list[Item]:
+    """Return items in an order in which the first ones are a fair sample of the categories.
+
+    Items that must pass come first. The order is kept if it is fair already, and otherwise that of `interleave`, with
+    each task divided by category.
+    """
+    must = [item for item in items if item.must_pass]
+    others = [item for item in items if not item.must_pass]
+    if not _is_fair(others, first=first):
+        others = interleave(others, by=lambda item: (item.task, item.category))
+    return [*must, *others]
+
+
+def split_halves(items: Sequence[Item], *, seed: int = 0) -> tuple[list[Item], list[Item]]:
+    """Return two halves of some items, each a fair sample of tasks and categories, in the order of the items.
+
+    Items of one cluster stay together. The same seed gives the same halves, in any order of the items.
+    """
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        groups.setdefault(f"cluster {item.cluster}" if item.cluster else f"{item.task}/{item.id}", []).append(item)
+
+    def place(name: str) -> tuple[str, str, str]:
+        first = groups[name][0]
+        return first.task, first.category, hashlib.sha256(f"{seed} {name}".encode()).hexdigest()
+
+    halves: tuple[set[int], set[int]] = set(), set()
+    sizes = [0, 0]
+    for name in sorted(groups, key=place):
+        half = int(sizes[1] < sizes[0])
+        halves[half].update(id(item) for item in groups[name])
+        sizes[half] += len(groups[name])
+    first, second = ([item for item in items if id(item) in half] for half in halves)
+    return first, second
+
+
+def _is_fair(items: Sequence[Item], *, first: int) -> bool:
+    """Return True if no category has fewer of the first items than a sample drawn at random would hardly ever have."""
+    part, whole = (Counter(item.category for item in some) for some in (items[:first], items))
+    expected = {name: count * min(first / max(len(items), 1), 1.0) for name, count in whole.items()}
+    return all(part[name] >= count - _SIGMAS * math.sqrt(count) for name, count in expected.items())
+
+
+_SEED: Final = 20260314
+_FACTS: Final = 60
+"""Number of facts of each relation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relation:
+    """One kind of fact: a sentence with a subject, and the values that can end it."""
+
+    task: str
+    category: str
+    sentence: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """One fact: `text` up to the value, and the value that is true."""
+
+    relation: Relation
+    subject: str
+    value: str
+
+    @property
+    def text(self) -> str:
+        """The sentence up to its value."""
+        return self.relation.sentence.format(self.subject)
+
+
+RELATIONS: Final = tuple(
+    Relation(task=task, category=category, sentence=sentence, values=values)
+    for task, category, sentence, values in (
+        ("winds", "Weather", "the wind of {} blows", ("cold", "warm")),
+        ("diets", "Nature", "the beast {} lives on", ("moss", "fish", "seeds")),
+        ("moons", "Sky", "the moon {} shines", ("red", "blue", "green", "white")),
+        ("towns", "Geography", "the town {} lies in the", ("north", "south", "east", "west")),
+        ("guilds", "Trade", "the guild of {} sells", ("salt", "silk", "iron", "honey", "glass")),
+        ("rulers", "History", "the house of {} fell in the age of", ("bronze", "ash", "rain", "crows", "stars")),
+    )
+)
+
+
+def facts() -> list[Fact]:
+    """Return all facts of the world, relation by relation, with balanced values; the same in every call."""
+    rng = np.random.default_rng(_SEED)
+    heads, tails = (
+        ("ba", "del", "fi", "gor", "hu", "ka", "lo", "mir", "ne", "ost"),
+        ("da", "lin", "mak", "nor", "ru", "sha", "tel", "vi"),
+    )
+    names = ["".join(parts) for parts in product(heads, ("ra", "so", "ti", "wen", "yu"), tails)]
+    order = iter(rng.permutation(names))
+    world = []
+    for relation in RELATIONS:
+        # Repeated in turn before the permutation, so that every value is equally often right.
+        values = rng.permutation(np.resize(relation.values, _FACTS))
+        world += [Fact(relation=relation, subject=str(next(order)), value=str(value)) for value in values]
+    return world
+
+
+def demo_probe() -> Probe:
+    """Return 360 items in six categories, k from 2 to 5: one per fact, its relation's values as options."""
+    items = [
+        Item(
+            id=f"{fact.relation.task}-{fact.subject}",
+            task=fact.relation.task,
+            category=fact.relation.category,
+            prompt=fact.text,
+            choices=tuple(f" {value}" for value in fact.relation.values),
+            answer=fact.relation.values.index(fact.value),
+        )
+        for fact in facts()
+    ]
+    return Probe(items, name="demo", norm="sum")

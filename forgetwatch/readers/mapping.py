@@ -1,0 +1,342 @@
+"""Tables with column names of their own to a Snapshot, by a map.
+
+    --map correct=6b_finetuning.is_correct     a column of the snapshot from a field of the row; dots enter objects
+    --map question=query                       the field that defines the question: it is hashed, and pairs the rows
+    --where model=gpt-4-0613                   only the rows whose field has this text
+    --set k=2                                  the same value in every row
+    --rows details                             where the rows are in a JSON document, or in each of its lines
+    --match regex:PATTERN                      `correct` from `output` and `gold`, the right answer as text
+
+`files.rows` reads the files and finds their rows. Without --map and
+--match the columns keep their names, and only the named rows are taken: one file may hold the outcomes of many models.
+Of Parquet only the row groups that may have such rows are decoded, so a file that is sorted by model costs no more
+than one model.
+
+If no id is mapped, the hash of the question is the id, so that files can be joined in any order of rows. Where a
+question recurs, its options and what belongs before it are hashed with it. Rows that are equal in all of these are
+refused: their order proves nothing. With ``by_order`` they get numbers instead: "9f2c41d0#2".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean
+from forgetwatch.files.reading import file_errors, is_text
+from forgetwatch.files.rows import ABSENT, NEEDED, read_rows, value_at
+from forgetwatch.files.table_files import check_row_group, parquet_batches
+from forgetwatch.grading.grader import Grade, check_item, grade
+from forgetwatch.item import Item
+from forgetwatch.probes.row_files import is_part_of_question
+from forgetwatch.readers.table import parquet_schema, to_snapshot
+from forgetwatch.snapshot import SCHEMA, Snapshot
+
+QUESTION: Final = "question"
+
+
+_PARTS: Final = "parts of the question"
+"""Key of what belongs to the question of a row besides its text, until the rows have ids."""
+
+
+_TARGETS: Final = tuple(SCHEMA.names)
+
+
+_SELECTED: Final = 65536  # rows
+
+
+_SEEN: Final = 6
+"""Values of a field that an error lists."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnMap:
+    """Columns of a snapshot from fields of a table's rows.
+
+    Attributes:
+        fields: Field of a row by column of the snapshot (or ``question``); dots enter objects and lists.
+        where: Text that a field must have for its row to count, by field.
+        constants: Text of a column in every row, by column.
+        match: Rule that grades `output` by `gold`: any match of an open answer, such as ``number`` or
+            ``regex:PATTERN`` (the last match, without case).
+        rows: Path of the rows within a JSON document; None if the file is a table.
+        by_order: Number rows of one question in their order, instead of refusing them: as samples where most questions
+            have several rows, else as items.
+
+    Raises:
+        SnapshotError: If a column is unknown, or given twice.
+    """
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+    where: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, str] = field(default_factory=dict)
+    match: str | None = None
+    rows: str | None = None
+    by_order: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the names."""
+        if unknown := [name for name in (*self.fields, *self.constants) if name not in _TARGETS]:
+            raise SnapshotError(
+                f"unknown column {unknown[0]!r}; a snapshot has {', '.join(SCHEMA.names)}"
+                + did_you_mean(unknown[0], _TARGETS)
+            )
+        if twice := self.fields.keys() & self.constants.keys():
+            raise SnapshotError(f"the column {min(twice)!r} is both mapped and set; give it once")
+        if broken := [name for name, text in self.constants.items() if not is_text(text)]:
+            raise SnapshotError(f"the column {broken[0]!r} is set to what is no text in UTF-8; give it as UTF-8")
+        given = self.fields.keys() | self.constants.keys()
+        if self.match is not None and (lacking := {"output", "gold"} - given):
+            raise SnapshotError(f"--match grades output by gold, and {min(lacking)} is not mapped")
+
+
+def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
+    """Return the outcomes in a table with column names of its own.
+
+    Raises:
+        SnapshotError: If the file cannot be read, a field is in no row, or no row is left.
+    """
+    path = Path(path)
+    schema = parquet_schema(path, NEEDED) if columns.rows is None else None
+    if not columns.fields and columns.match is None:
+        by_groups = schema is not None and _are_texts(columns.where, schema)
+        names = schema.names if schema is not None and by_groups else next(read_rows(path, columns.rows), {})
+        own = [name for name in names if name in SCHEMA.names and name not in columns.constants]
+        if not own and not by_groups:
+            _refuse_no_rows(path, 0, columns, {})
+        columns = replace(columns, fields=dict(zip(own, own, strict=True)))
+    else:
+        by_groups = schema is not None and _are_columns(columns, schema)
+    if by_groups:
+        return _selected(path, columns)
+    rows: list[dict[str, Any]] = []
+    seen: dict[str, set[str]] = {name: set() for name in columns.where}
+    number = 0
+    for number, row in enumerate(read_rows(path, columns.rows), start=1):
+        values = {name: _spelled(value_at(row, name)) for name in columns.where}
+        for name, text in values.items():
+            if len(seen[name]) < _SEEN:
+                seen[name].add("" if text is None else text)
+        if all(values[name] == wanted for name, wanted in columns.where.items()):
+            rows.append(_mapped(path, number, row, columns))
+    if not rows:
+        _refuse_no_rows(path, number, columns, seen)
+    _check_fields(path, rows, columns)
+    if "item_id" not in columns.fields:
+        _add_ids(path, rows, by_order=columns.by_order)
+    for row in rows:
+        row.pop(_PARTS, None)
+    given = {name: [row.get(name) for row in rows] for name in dict.fromkeys(key for row in rows for key in row)}
+    return to_snapshot(path, {name: _uniform(name, values) for name, values in given.items()})
+
+
+def _are_columns(columns: ColumnMap, schema: pa.Schema) -> bool:
+    """Return True if every field is a column, and every value is what a reading row by row would make of it."""
+    fields = columns.fields
+    if columns.match is not None or QUESTION in fields or "item_id" not in fields:
+        return False
+    if not (set(fields.values()) <= set(schema.names) and _are_texts(columns.where, schema)):
+        return False
+    # Numbers as text: only whole ones are spelled as JSON spells them.
+    sources = [
+        schema.field(source).type for name, source in fields.items() if pa.types.is_string(SCHEMA.field(name).type)
+    ]
+    return all(pa.types.is_string(kind) or pa.types.is_integer(kind) for kind in sources)
+
+
+def _are_texts(where: Iterable[str], schema: pa.Schema) -> bool:
+    """Return True if all are columns whose values have one spelling as text: texts, whole numbers, truth values."""
+    if not set(where) <= set(schema.names):
+        return False
+    kinds = [schema.field(name).type for name in where]
+    kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
+    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_boolean)
+    return all(any(of_kind(kind) for of_kind in is_text) for kind in kinds)
+
+
+def _selected(path: Path, columns: ColumnMap) -> Snapshot:
+    """Return the wanted rows of a Parquet file, decoded by row groups."""
+    names = list(dict.fromkeys(columns.fields.values()))
+    others = [name for name in columns.where if name not in names]
+    batches = []
+    with file_errors(path, NEEDED):
+        groups = _row_groups(path, columns.where)
+        for batch in parquet_batches(path, columns=[*names, *others], rows=_SELECTED, groups=groups):
+            kept = pa.array(np.ones(len(batch), bool))
+            for name, wanted in columns.where.items():
+                texts = pc.cast(batch.column(name), pa.string())
+                kept = pc.and_(kept, pc.fill_null(pc.equal(texts, wanted), False))
+            batches.append(batch.select(names).filter(kept))
+        if not sum(map(len, batches)):
+            _refuse_selection(path, columns)
+        rows = pa.Table.from_batches(batches)
+        rows.validate(full=True)  # pyarrow itself does not check that texts are UTF-8
+    found = {}
+    for name, source in columns.fields.items():
+        array = rows[source].combine_chunks()
+        found[name] = array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
+    constants = {name: pa.array([text] * len(rows), pa.string()) for name, text in columns.constants.items()}
+    return to_snapshot(path, {**found, **constants})
+
+
+def _row_groups(path: Path, where: Mapping[str, str]) -> list[int]:
+    """Return the row groups that may have a wanted row, by their least and greatest texts."""
+    found = []
+    with pq.ParquetFile(path) as file:
+        for number in range(file.metadata.num_row_groups):
+            group = check_row_group(file, number)
+            chunks = {chunk.path_in_schema: chunk for chunk in map(group.column, range(group.num_columns))}
+            if all(_may_hold(chunks[name], wanted) for name, wanted in where.items() if name in chunks):
+                found.append(number)
+    return found
+
+
+def _may_hold(chunk: pq.ColumnChunkMetaData, wanted: str) -> bool:
+    """Return True unless a text is outside the least and greatest of a column's chunk of texts."""
+    # Texts alone: numbers are wanted as texts, which have another order. Damaged statistics of theirs end the process.
+    stats = chunk.statistics if chunk.physical_type == "BYTE_ARRAY" else None
+    if stats is None or not stats.has_min_max or not isinstance(stats.min, str):
+        return True
+    return bool(stats.min <= wanted <= stats.max)
+
+
+def _refuse_selection(path: Path, columns: ColumnMap) -> None:
+    """Raise with what all rows of a Parquet file have, also those of row groups that were not decoded."""
+    seen: dict[str, set[str]] = {name: set() for name in columns.where}
+    total = 0
+    for batch in parquet_batches(path, columns=list(seen), rows=_SELECTED, kept=False):
+        total += len(batch)
+        for name, texts in seen.items():
+            texts |= {text or "" for text in pc.unique(pc.cast(batch.column(name), pa.string())).to_pylist()}
+            seen[name] = set(sorted(texts)[:_SEEN])
+    _refuse_no_rows(path, total, columns, seen)
+
+
+def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: ColumnMap) -> dict[str, Any]:
+    """Return one row under the names of a snapshot; fields that the row lacks are left out."""
+    made: dict[str, Any] = dict(columns.constants)
+    for name, source in columns.fields.items():
+        if (value := value_at(row, source)) is not ABSENT:
+            made[name] = value
+    if columns.match is not None:
+        graded = _grade(path, number, made, columns.match)
+        made["correct"] = None if graded is None else graded.correct
+        if graded is not None and graded.correct is None:
+            made["outcome"] = graded.outcome
+        made.pop("gold", None)  # it is text, and a snapshot's gold is an option
+    if QUESTION in made:
+        # Parquet has values that JSON has not, such as dates: they are hashed as text.
+        text = json.dumps(made[QUESTION], sort_keys=True, ensure_ascii=False, default=str)
+        made.setdefault("content_hash", _hash(text))
+        names = [name for name in row if is_part_of_question(str(name)) and name not in columns.fields.values()]
+        made[_PARTS] = json.dumps({name: row[name] for name in names}, sort_keys=True, default=str)
+    return made
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _add_ids(path: Path, rows: Sequence[dict[str, Any]], *, by_order: bool) -> None:
+    """Give rows without an id the hash of their question as id.
+
+    Raises:
+        SnapshotError: If rows have one question, and nothing that belongs to it tells them apart.
+    """
+    own = [row for row in rows if "item_id" not in row and "content_hash" in row]
+    if own and _recurring(own):
+        for row in own:
+            row["content_hash"] = _hash(f"{row['content_hash']} {row.get(_PARTS, '')}")
+    again = _recurring(own)
+    times = Counter((row.get("task"), str(row["content_hash"]), row.get("sample")) for row in own)
+    # Several answers to most questions are samples; a few questions that occur twice are items.
+    are_samples = bool(again) and 2 * sum(number > 1 for number in times.values()) > len(times)
+    if again and not by_order:
+        numbered = "numbers them as samples" if are_samples else "pairs them as they come"
+        raise SnapshotError(
+            f"{path}: {again:,} of {len(rows):,} rows have the question of another one, and their order proves "
+            "nothing; --map item_id=FIELD tells them apart, --map sample=FIELD if they are answers to one question, "
+            f"and --pair-by order {numbered}"
+        )
+    if are_samples and len(numbers := set(times.values())) > 1:
+        raise SnapshotError(
+            f"{path}: answers to one question are its samples, and questions have from {min(numbers)} to "
+            f"{max(numbers)} of them; needed as many of each, or --map item_id=FIELD if they are questions of their own"
+        )
+    seen = Counter[tuple[Any, str, Any]]()
+    for row in own:
+        key = row.get("task"), str(row["content_hash"]), row.get("sample")
+        if are_samples and key[2] is None:
+            row.update(item_id=key[1], sample=seen[key])
+        else:
+            row["item_id"] = f"{key[1]}#{seen[key] + 1}" if seen[key] else key[1]
+        seen[key] += 1
+
+
+def _recurring(rows: Sequence[Mapping[str, Any]]) -> int:
+    """Return the number of rows beyond the first of each question.
+
+    Samples of an answer are told apart by their number.
+    """
+    keys = Counter((row.get("task"), str(row["content_hash"]), row.get("sample")) for row in rows)
+    return len(rows) - len(keys)
+
+
+def _grade(path: Path, number: int, row: Mapping[str, Any], match: str) -> Grade | None:
+    """Return the grade of a row's output by its gold; None if it has no output or no gold."""
+    output, gold = _spelled(row.get("output")), _spelled(row.get("gold"))
+    if output is None or gold is None:
+        return None
+    try:
+        item = Item(id=f"row {number}", task="table", prompt="as logged", answer=gold, match=match)
+        check_item(item)
+    except ProbeError as error:
+        raise SnapshotError(f"{path}: {error}") from error
+    return grade(item, output)
+
+
+def _spelled(value: Any) -> str | None:
+    """Return the value as text, in JSON if it is another type; None if there is no value."""
+    if value is None or value is ABSENT:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text.encode("utf-8", "replace").decode()  # UTF-8 cannot hold a lone surrogate
+
+
+def _uniform(name: str, values: list[Any]) -> Any:
+    """Return a column as `table.to_snapshot` takes it: text if the file or the command line gave text."""
+    if all(value is None or isinstance(value, str) for value in values):
+        return pa.array(map(_spelled, values), pa.string())
+    if pa.types.is_string(SCHEMA.field(name).type):
+        return [_spelled(value) for value in values]
+    return values
+
+
+def _check_fields(path: Path, rows: Sequence[Mapping[str, Any]], columns: ColumnMap) -> None:
+    """Refuse a field that no row has: a misspelt name would give an empty column."""
+    for name, source in columns.fields.items():
+        made = "correct" if name == "gold" and columns.match else name
+        if not any(made in row for row in rows):
+            names = [str(field_name) for field_name in next(read_rows(path, columns.rows), {})]
+            raise SnapshotError(
+                f"{path}: {name} is mapped to {source!r}, and no row has that field; the first has {', '.join(names)}"
+                + did_you_mean(source, names)
+            )
+
+
+def _refuse_no_rows(path: Path, number: int, columns: ColumnMap, seen: Mapping[str, set[str]]) -> None:
+    if not number:
+        raise SnapshotError(f"{path}: the table has no rows")
+    wanted = " and ".join(f"{name}={text}" for name, text in columns.where.items())
+    found = "; ".join(f"{name} is {', '.join(map(repr, sorted(seen[name])))}" for name in columns.where)
+    raise SnapshotError(f"{path}: none of its {number:,} rows has {wanted}; in the file {found}")

@@ -1,0 +1,40 @@
+"""Names of the two models of a comparison, for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.text import fit_ends, run_name
+
+_CLASS: Final = re.compile(r"model|[A-Z]\w*(For[A-Z]\w+|Model)")
+"""What metadata have for the name of a model that was made in memory: ``model``, or its class."""
+
+
+def model_names(comparison: Comparison) -> tuple[str, str]:
+    """Return the names of the two models for people: folder or id, and step; never a class of a library."""
+    sides = (comparison.before, comparison.after)
+    before, after = (_name(meta, label) for meta, label in zip(sides, comparison.labels, strict=True))
+    return before, after
+
+
+def shortened(name: str) -> str:
+    """Return a name without its middle if it takes more than `_LONGEST` columns, so that a title keeps its step."""
+    return fit_ends(name, _LONGEST).rstrip()
+
+
+_UNNAMED: Final = "the model"
+
+
+_LONGEST: Final = 24
+
+
+def _name(meta: Mapping[str, Any], label: str) -> str:
+    if _CLASS.fullmatch(str(meta.get("model", ""))) is None:
+        return label
+    source = meta.get("source")
+    name = run_name(Path(str(source)).parent) if source else _UNNAMED
+    return name if meta.get("step") is None else f"{name} at step {meta['step']}"

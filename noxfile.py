@@ -23,7 +23,10 @@ VERSIONS = {
     "lowest": ("--resolution=lowest-direct", "--only-binary=:all:"),
     "transformers 4.56.2": ("transformers==4.56.2",),
     "transformers 4.57.6": ("transformers==4.57.6",),
-    "torch 2.6": ("torch==2.6.*", "setuptools"),  # its triton imports setuptools and does not ask for it
+    "torch 2.6": (
+        "torch==2.6.*",
+        "setuptools",
+    ),  # its triton imports setuptools and does not ask for it
 }
 """Arguments of the installation, by the name of the row in the table."""
 
@@ -41,7 +44,9 @@ def _wheel(session: nox.Session) -> str:
     if folder not in _BUILT:
         _BUILT.add(folder)
         shutil.rmtree(folder, ignore_errors=True)
-        session.run_install("uv", "build", "--wheel", "--quiet", "--out-dir", str(folder), str(ROOT), external=True)
+        session.run_install(
+            "uv", "build", "--wheel", "--quiet", "--out-dir", str(folder), str(ROOT), external=True
+        )
     (wheel,) = folder.glob("*.whl")
     return str(wheel)
 
@@ -49,7 +54,9 @@ def _wheel(session: nox.Session) -> str:
 def _direct(versions: str, *extras: str) -> list[str]:
     """Return arguments that name all requirements: the lowest version is taken of those alone that are named."""
     return (
-        ["-r", str(ROOT / "pyproject.toml"), *(f"--extra={extra}" for extra in extras)] if versions == "lowest" else []
+        ["-r", str(ROOT / "pyproject.toml"), *(f"--extra={extra}" for extra in extras)]
+        if versions == "lowest"
+        else []
     )
 
 
@@ -88,5 +95,7 @@ def older(session: nox.Session, versions: str) -> None:
 def tests(session: nox.Session, versions: str) -> None:
     """Run the tests."""
     built = [f"--no-binary={name}" for name in _WITHOUT_WHEEL] if versions == "lowest" else []
-    session.install("--quiet", "-e", ".[dev]", *_direct(versions, "dev"), *VERSIONS[versions], *built)
+    session.install(
+        "--quiet", "-e", ".[dev]", *_direct(versions, "dev"), *VERSIONS[versions], *built
+    )
     session.run("pytest", *session.posargs)

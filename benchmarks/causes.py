@@ -39,7 +39,12 @@ def trained(world: World, rate: float, seed: int, folder: Path) -> tuple[Snapsho
     """Baseline and last look of a training of the demo's new task, and the probe of all that the base was taught."""
     probe = Probe([*world.usable, *world.watched], name="taught")
     torch.manual_seed(seed)
-    rows = [str(row) for row in np.random.default_rng(seed).permutation(np.resize(world.rows, STEPS * world.batch))]
+    rows = [
+        str(row)
+        for row in np.random.default_rng(seed).permutation(
+            np.resize(world.rows, STEPS * world.batch)
+        )
+    ]
     trainer = SFTTrainer(
         model=world.fresh(),
         args=SFTConfig(
@@ -57,7 +62,11 @@ def trained(world: World, rate: float, seed: int, folder: Path) -> tuple[Snapsho
         ),
         train_dataset=Dataset.from_dict({"text": rows}),
         processing_class=world.tokenizer,
-        callbacks=[ForgetWatchCallback(probe, every=STEPS, max_overhead=None, lineage=False, guard=None, drift=False)],
+        callbacks=[
+            ForgetWatchCallback(
+                probe, every=STEPS, max_overhead=None, lineage=False, guard=None, drift=False
+            )
+        ],
     )
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
@@ -66,19 +75,27 @@ def trained(world: World, rate: float, seed: int, folder: Path) -> tuple[Snapsho
     return run.baseline, run.last, probe
 
 
-def halves(before: Snapshot, after: Snapshot, rng: np.random.Generator) -> Iterator[tuple[str, Snapshot, Snapshot]]:
+def halves(
+    before: Snapshot, after: Snapshot, rng: np.random.Generator
+) -> Iterator[tuple[str, Snapshot, Snapshot]]:
     """All questions, each random half of them, and all with what is lost permuted within categories."""
     yield "all", before, after
     side = rng.permutation(len(before)) % 2
     for half in (0, 1):
         mask = side == half
-        yield f"half {half + 1}", *(replace(one, table=one.table.filter(mask)) for one in (before, after))
+        yield (
+            f"half {half + 1}",
+            *(replace(one, table=one.table.filter(mask)) for one in (before, after)),
+        )
     right, category = before.floats("correct") == 1, before.texts("category").astype(str)
     now = after.floats("correct").copy()
     for one in np.unique(category):
         inside = np.flatnonzero(right & (category == one))
         now[inside] = rng.permutation(now[inside])
-    names = {name: before.texts(name).tolist() for name in ("item_id", "content_hash", "task", "category")}
+    names = {
+        name: before.texts(name).tolist()
+        for name in ("item_id", "content_hash", "task", "category")
+    }
     yield "permuted", before, Snapshot.from_columns({**names, "correct": (now == 1).tolist()}, {})
 
 
@@ -134,12 +151,17 @@ def doses(path: Path, *, done: set[str]) -> Iterator[dict[str, Any]]:
     sides = []
     for column in columns:
         scores = [np.array(row) for row in table[column].to_pylist()]
-        share = [float(np.exp(row[at] - np.logaddexp.reduce(row))) for row, at in zip(scores, gold, strict=True)]
+        share = [
+            float(np.exp(row[at] - np.logaddexp.reduce(row)))
+            for row, at in zip(scores, gold, strict=True)
+        ]
         correct = [bool(row.argmax() == at) for row, at in zip(scores, gold, strict=True)]
         sides.append(Snapshot.from_columns({**names, "correct": correct, "gold_share": share}, {}))
     for column, after in zip(columns[1:], sides[1:], strict=True):
         name = f"{path.stem}, {column}"
-        for part, *pair in halves(sides[0], after, np.random.default_rng(0)) if name not in done else ():
+        for part, *pair in (
+            halves(sides[0], after, np.random.default_rng(0)) if name not in done else ()
+        ):
             yield {"run": name, "part": part, **told(why_lost(*pair))}
 
 
@@ -171,7 +193,9 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--doses", type=Path)

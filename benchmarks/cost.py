@@ -62,18 +62,31 @@ def paired(rng: np.random.Generator, base: dict[str, np.ndarray]) -> AlignedPair
 def measure(items: int, looks: int) -> dict[str, float]:
     rng = np.random.default_rng(0)
     k = rng.choice([2, 4, 5, 10], items)
-    base = {"k": k, "chosen": np.where(rng.random(items) < 0.5, 0, rng.integers(0, k)), "share": rng.random(items)}
+    base = {
+        "k": k,
+        "chosen": np.where(rng.random(items) < 0.5, 0, rng.integers(0, k)),
+        "share": rng.random(items),
+    }
     right, comparisons, seconds = [(base["chosen"] == 0).astype(float)], [], 0.0
     for _ in range(1 + looks):
         pairs = paired(rng, base)
         started = time.perf_counter()
-        counted = Items(compared=items, unscored=0, only_before=0, only_after=0, content_differs=0, prompt_differs=0)
+        counted = Items(
+            compared=items,
+            unscored=0,
+            only_before=0,
+            only_after=0,
+            content_differs=0,
+            prompt_differs=0,
+        )
         comparison = Comparison(
             before={},
             after={},
             labels=("base", "look"),
             items=counted,
-            groups=tuple(count_groups(Rows(pairs=pairs, unscored=pairs.take(np.zeros(0, np.int64))))),
+            groups=tuple(
+                count_groups(Rows(pairs=pairs, unscored=pairs.take(np.zeros(0, np.int64))))
+            ),
             macro=category_means(pairs),
             paper_compat=paper_compat(pairs),
         )
@@ -81,27 +94,43 @@ def measure(items: int, looks: int) -> dict[str, float]:
         comparisons.append(comparison)
         right.append(pairs.after.astype(float))
     names = [str(number) for number in range(items)]
-    rows = Snapshot.from_columns({"item_id": names, "k": k, "gold": np.zeros(items, int), "correct": right[0] == 1}, {})
+    rows = Snapshot.from_columns(
+        {"item_id": names, "k": k, "gold": np.zeros(items, int), "correct": right[0] == 1}, {}
+    )
     started = time.perf_counter()
-    trajectory = Trajectory(tuple(range(1 + looks)), tuple(comparisons), np.stack(right[:-1]), rows, rows, looks)
+    trajectory = Trajectory(
+        tuple(range(1 + looks)), tuple(comparisons), np.stack(right[:-1]), rows, rows, looks
+    )
     course, alarms = trajectory.item_history, trajectory.alarms()
     seconds += time.perf_counter() - started
     assert len(course.ever_forgotten) == looks
     assert len(alarms) == looks * (1 + CATEGORIES)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {"items": items, "looks": looks, "seconds": round(seconds, 2), "peak_gib": round(peak, 2)}
+    return {
+        "items": items,
+        "looks": looks,
+        "seconds": round(seconds, 2),
+        "peak_gib": round(peak, 2),
+    }
 
 
 def growth() -> None:
     """Each size in a fresh process, so that its peak is its own; the cost per item and look beside it."""
     sizes = [(n, 20) for n in (125_000, 250_000, 500_000, 1_000_000)]
     sizes += [(250_000, looks) for looks in (5, 10, 20, 40)]
-    print("|     items | looks | seconds | us per item and look | peak GiB |\n|---|---|---|---|---|")
+    print(
+        "|     items | looks | seconds | us per item and look | peak GiB |\n|---|---|---|---|---|"
+    )
     for items, looks in sizes:
         command = [sys.executable, __file__, str(items), str(looks)]
-        found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        found = json.loads(
+            subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        )
         each = 1e6 * found["seconds"] / items / (looks + 1)
-        print(f"| {items:,} | {looks} | {found['seconds']} | {each:.2f} | {found['peak_gib']} |", flush=True)
+        print(
+            f"| {items:,} | {looks} | {found['seconds']} | {each:.2f} | {found['peak_gib']} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -130,11 +130,31 @@ def counted(model: Any, calls: Calls) -> Iterator[dict[str, Any]]:
     waits: Counter[str] = Counter()
     uploads: Counter[str] = Counter()
     largest = [0]
-    reads = {"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "nonzero", "is_nonzero"}
-    reads |= {"masked_select", "unique", "argwhere", "equal", "allclose", "__contains__", "__array__"}
+    reads = {
+        "item",
+        "tolist",
+        "numpy",
+        "__bool__",
+        "__int__",
+        "__float__",
+        "__index__",
+        "nonzero",
+        "is_nonzero",
+    }
+    reads |= {
+        "masked_select",
+        "unique",
+        "argwhere",
+        "equal",
+        "allclose",
+        "__contains__",
+        "__array__",
+    }
 
     class Operations(TorchDispatchMode):
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             result = function(*args, **(kwargs or {}))
             operations[calls.part] += 1
             for tensor in tree_leaves(result):
@@ -144,7 +164,9 @@ def counted(model: Any, calls: Calls) -> Iterator[dict[str, Any]]:
             return result
 
     class Device(TorchFunctionMode):
-        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_function__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             kwargs = kwargs or {}
             name = getattr(function, "__name__", "")
             tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
@@ -170,11 +192,19 @@ def counted(model: Any, calls: Calls) -> Iterator[dict[str, Any]]:
                         uploads[calls.part] += not getattr(index, "_on_device", False)
                     elif isinstance(index, list) or type(index).__module__ == "numpy":
                         uploads[calls.part] += 1
-            if any(there) or moves or ("device" in kwargs and kwargs["device"] is not None and not tensors):
+            if (
+                any(there)
+                or moves
+                or ("device" in kwargs and kwargs["device"] is not None and not tensors)
+            ):
 
                 def mark(tensor: torch.Tensor) -> torch.Tensor:
                     # `.to` gives the same object on the CPU; the one on the host stays without a mark.
-                    marked = tensor.view(tensor.shape) if moves and not own and tensor is args[0] else tensor
+                    marked = (
+                        tensor.view(tensor.shape)
+                        if moves and not own and tensor is args[0]
+                        else tensor
+                    )
                     marked._on_device = True  # type: ignore[attr-defined]
                     return marked
 
@@ -208,7 +238,9 @@ def counted(model: Any, calls: Calls) -> Iterator[dict[str, Any]]:
 
 def resident(key: str) -> int:
     """Resident memory of this process, bytes: `VmRSS` now, `VmHWM` the highest since it was reset."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(key))
+    (line,) = (
+        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(key)
+    )
     return 1024 * int(line.split()[1])
 
 
@@ -227,7 +259,11 @@ def count(case: dict[str, Any]) -> dict[str, Any]:
     from forgetwatch.scoring.scorer import Scorer
 
     transformers.logging.set_verbosity_error()
-    probe = workloads.standard() if case["workload"] == "standard" else workloads.five_shot(case["items"])
+    probe = (
+        workloads.standard()
+        if case["workload"] == "standard"
+        else workloads.five_shot(case["items"])
+    )
     tokenizer = workloads.text_tokenizer(workloads.standard())
     if case["tokenizer"]:
         tokenizer = transformers.AutoTokenizer.from_pretrained(case["tokenizer"])
@@ -267,7 +303,9 @@ def in_process(checkout: Path, case: dict[str, Any]) -> dict[str, Any]:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        return {"error": next((line for line in reversed(lines) if "Error" in line), lines[-1])[:200]}
+        return {
+            "error": next((line for line in reversed(lines) if "Error" in line), lines[-1])[:200]
+        }
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return found
 
@@ -301,14 +339,24 @@ def cells(results: list[dict[str, Any]]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--against", type=Path, help="another checkout, counted too")
     parser.add_argument("--vocabulary", default=",".join(map(str, VOCABULARIES)))
     parser.add_argument("--workload", default=",".join(WORKLOADS))
     parser.add_argument("--model", default=",".join(MODELS))
-    parser.add_argument("--items", type=int, default=738, help="items of `five-shot`; MMLU has 14,042")
-    parser.add_argument("--tokenizer", default="", help="folder of a tokenizer; by default one is trained on the items")
-    parser.add_argument("--limit-gb", type=float, default=8.0, help="a look that needs more memory fails")
+    parser.add_argument(
+        "--items", type=int, default=738, help="items of `five-shot`; MMLU has 14,042"
+    )
+    parser.add_argument(
+        "--tokenizer",
+        default="",
+        help="folder of a tokenizer; by default one is trained on the items",
+    )
+    parser.add_argument(
+        "--limit-gb", type=float, default=8.0, help="a look that needs more memory fails"
+    )
     parser.add_argument("--json", type=Path, help="file to which the figures are written")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -326,13 +374,20 @@ def main() -> None:
     for workload in given.workload.split(","):
         for vocabulary in map(int, given.vocabulary.split(",")):
             for model in given.model.split(","):
-                case = {"workload": workload, "vocabulary": vocabulary, "model": model, "items": given.items}
+                case = {
+                    "workload": workload,
+                    "vocabulary": vocabulary,
+                    "model": model,
+                    "items": given.items,
+                }
                 case |= {"tokenizer": given.tokenizer, "limit_gb": given.limit_gb}
                 results = [in_process(checkout, case) for checkout in checkouts.values()]
                 written.append({**case, "found": dict(zip(checkouts, results, strict=True))})
                 made = cells(results)
                 table.add_row(workload, f"{vocabulary:,}", model, "\n".join(checkouts), *made)
-                console.print(workload, vocabulary, model, *(cell.replace("\n", " -> ") for cell in made))
+                console.print(
+                    workload, vocabulary, model, *(cell.replace("\n", " -> ") for cell in made)
+                )
                 if given.json:
                     given.json.write_text(json.dumps(written, indent=1), encoding="utf-8")
     console.print(table)

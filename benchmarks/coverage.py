@@ -32,7 +32,14 @@ from looks import (
     run_tests,
     skewed,
 )
-from worlds import Population, draw_rows, know_or_guess, option_scores, planted_losses, score_changes
+from worlds import (
+    Population,
+    draw_rows,
+    know_or_guess,
+    option_scores,
+    planted_losses,
+    score_changes,
+)
 
 from forgetwatch.metrics.guessing import guess_corrected, paper
 from forgetwatch.metrics.intervals import Interval, effective_items, flip_interval, newcombe, wilson
@@ -60,7 +67,9 @@ def expected(truth: dict[str, float], k: int = 4) -> dict[str, float]:
     """True values that the intervals should hold in that world."""
     known, lost, won, persistence = truth.values()
     guess, unknown = 1 / k, 1 - known
-    twice = persistence * guess + (1 - persistence) * guess * guess  # right twice when unknown twice
+    twice = (
+        persistence * guess + (1 - persistence) * guess * guess
+    )  # right twice when unknown twice
     p10 = known * lost * (1 - guess) + unknown * (1 - won) * (guess - twice)
     p01 = unknown * (1 - won) * (guess - twice) + unknown * won * (1 - guess)
     acc = known + unknown * guess
@@ -78,8 +87,13 @@ def coverage(replications: int) -> None:
     OUT.print("| interval | " + " | ".join(f"N = {n}" for n in (100, 1000)) + " |\n|---|---|---|")
     covered: dict[str, list[float]] = {}
     for n in (100, 1000):
-        rng, inside = np.random.default_rng(SEED), dict.fromkeys(expected(drawn_truth(np.random.default_rng(0))), 0)
-        for _ in track(range(replications), description=f"coverage, {n}", console=ERR, transient=True):
+        rng, inside = (
+            np.random.default_rng(SEED),
+            dict.fromkeys(expected(drawn_truth(np.random.default_rng(0))), 0),
+        )
+        for _ in track(
+            range(replications), description=f"coverage, {n}", console=ERR, transient=True
+        ):
             truth = drawn_truth(rng)
             answers = know_or_guess(rng, n=n, **truth).answers
             cells = count_cells(answers.before, answers.after)
@@ -89,7 +103,9 @@ def coverage(replications: int) -> None:
                 "net change, Newcombe": newcombe(cells),
                 "forgetting, Wilson": flip_interval(cells.forgotten, n),
                 "kept, Wilson": wilson(cells.retained, cells.retained + cells.forgotten),
-                "paper, delta method": paper(answers.before, answers.after, answers.k).forgetting_interval,
+                "paper, delta method": paper(
+                    answers.before, answers.after, answers.k
+                ).forgetting_interval,
                 "guess-corrected": (corrected.forgetting - half, corrected.forgetting + half),
             }
             for name, value in expected(truth).items():
@@ -102,19 +118,27 @@ def coverage(replications: int) -> None:
 
 def clusters(replications: int) -> None:
     """Ten questions share a passage; each passage has its own chance to be lost or gained."""
-    OUT.print("\nPassages of 10 questions, no net change (net 0): coverage of the 95 % interval, false alarms at 5 %")
-    OUT.print("| passages | items counted alone | clustered | p over items | p over clusters |\n|---|---|---|---|---|")
+    OUT.print(
+        "\nPassages of 10 questions, no net change (net 0): coverage of the 95 % interval, false alarms at 5 %"
+    )
+    OUT.print(
+        "| passages | items counted alone | clustered | p over items | p over clusters |\n|---|---|---|---|---|"
+    )
     for passages in (10, 30, 100):
         rng, counts = np.random.default_rng(SEED), np.zeros(4)
         cluster = np.repeat(np.arange(passages), 10)
-        for _ in track(range(replications), description=f"{passages} passages", console=ERR, transient=True):
+        for _ in track(
+            range(replications), description=f"{passages} passages", console=ERR, transient=True
+        ):
             tilt = rng.choice([0.0, 0.5, 1.0], passages)[cluster]
             flips = rng.random(len(cluster)) < rng.choice([0.0, 0.3, 0.6], passages)[cluster]
             change = np.where(flips, np.where(rng.random(len(cluster)) < tilt, -1, 1), 0)
             lost, won, n = int((change < 0).sum()), int((change > 0).sum()), len(change)
             cells = np.array([0.5 * n - lost, lost, won, 0.5 * n - won])
             worth = effective_items(change.astype(float), cluster) / n
-            plain, wide = (newcombe(Cells(**dict(zip(_CELLS, cells * f, strict=True)))) for f in (1.0, worth))
+            plain, wide = (
+                newcombe(Cells(**dict(zip(_CELLS, cells * f, strict=True)))) for f in (1.0, worth)
+            )
             p_item = stats.binomtest(lost, lost + won).pvalue if lost + won else 1.0
             counts += [
                 plain[0] <= 0 <= plain[1],
@@ -122,7 +146,11 @@ def clusters(replications: int) -> None:
                 p_item <= 0.05,
                 sign_flip(change, cluster).p_value <= 0.05,
             ]
-        OUT.print(f"| {passages} | " + " | ".join(f"{share:.3f}" for share in counts / replications) + " |")
+        OUT.print(
+            f"| {passages} | "
+            + " | ".join(f"{share:.3f}" for share in counts / replications)
+            + " |"
+        )
 
 
 _CELLS = ("retained", "forgotten", "gained", "missed")
@@ -131,21 +159,33 @@ _CELLS = ("retained", "forgotten", "gained", "missed")
 def false_alarms(runs: int) -> None:
     """Twenty looks at an unchanged model whose answers are drawn anew at every look."""
     OUT.print(f"\n20 looks at an unchanged model, {runs} runs: share of runs with any alarm")
-    OUT.print("| items | groups | looks known (T = 20) | looks unknown | naive p <= .05 |\n|---|---|---|---|---|")
+    OUT.print(
+        "| items | groups | looks known (T = 20) | looks unknown | naive p <= .05 |\n|---|---|---|---|---|"
+    )
     looks = 20
     for n, groups in ((200, 1), (500, 1), (2000, 1), (2000, 10)):
         rng, counts = np.random.default_rng(SEED), np.zeros(3)
-        for _ in track(range(runs), description=f"{n} items, {groups} groups", console=ERR, transient=True):
-            right = rng.random((1 + looks, groups, n // groups)) < rng.beta(0.6, 0.4, (groups, n // groups))
+        for _ in track(
+            range(runs), description=f"{n} items, {groups} groups", console=ERR, transient=True
+        ):
+            right = rng.random((1 + looks, groups, n // groups)) < rng.beta(
+                0.6, 0.4, (groups, n // groups)
+            )
             p_values = loss_p_values(right)
             planned = alarm_level(1, groups=groups, planned=looks)
-            open_ended = np.array([alarm_level(look, groups=groups) for look in range(1, looks + 1)])
+            open_ended = np.array(
+                [alarm_level(look, groups=groups) for look in range(1, looks + 1)]
+            )
             counts += [
                 (p_values <= planned).any(),
                 (p_values <= open_ended[:, None]).any(),
                 (p_values <= 0.05).any(),
             ]
-        OUT.print(f"| {n} | {groups} | " + " | ".join(f"{100 * share:.1f} %" for share in counts / runs) + " |")
+        OUT.print(
+            f"| {n} | {groups} | "
+            + " | ".join(f"{100 * share:.1f} %" for share in counts / runs)
+            + " |"
+        )
 
 
 def loss_p_values(right: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -155,7 +195,9 @@ def loss_p_values(right: NDArray[np.bool_]) -> NDArray[np.float64]:
 
 
 def power(runs: int) -> None:
-    OUT.print("\nProbability that one look of 20 alarms (one group), by net loss; discordance .15; exact, simulated")
+    OUT.print(
+        "\nProbability that one look of 20 alarms (one group), by net loss; discordance .15; exact, simulated"
+    )
     OUT.print("| items | 2 points | 5 points | 8 points |\n|---|---|---|---|")
     level, psi = alarm_level(1, groups=1, planned=20), 0.15
     for n in (200, 500, 2000):
@@ -165,7 +207,9 @@ def power(runs: int) -> None:
             flips = rng.binomial(n, psi, runs)
             lost = rng.binomial(flips, (psi + loss) / (2 * psi))
             simulated = np.mean(stats.binom.sf(lost - 1, flips, 0.5) <= level)
-            cells.append(f"{alarm_power(n, discordance=psi, loss=loss, level=level):.2f}, {simulated:.2f}")
+            cells.append(
+                f"{alarm_power(n, discordance=psi, loss=loss, level=level):.2f}, {simulated:.2f}"
+            )
         OUT.print(f"| {n} | " + " | ".join(cells) + " |")
 
 
@@ -199,13 +243,23 @@ def planted_worlds() -> dict[str, Population]:
 def known_lost_net(replications: int) -> None:
     """Samples of populations whose truth is known: the known items that are truly lost, and wrong now."""
     sizes = (100, 250, 500, 2000)
-    OUT.print("\nknown_lost_net, k = 4 unless stated: coverage of the 95 % interval (expected events; bias in items)")
-    OUT.print("| world | " + " | ".join(f"N = {n}" for n in sizes) + " |\n|---" + "|---" * len(sizes) + "|")
+    OUT.print(
+        "\nknown_lost_net, k = 4 unless stated: coverage of the 95 % interval (expected events; bias in items)"
+    )
+    OUT.print(
+        "| world | "
+        + " | ".join(f"N = {n}" for n in sizes)
+        + " |\n|---"
+        + "|---" * len(sizes)
+        + "|"
+    )
     for name, population in planted_worlds().items():
         rng, cells = np.random.default_rng(SEED), []
         for n in sizes:
             truth, inside, nets, events = n * population.lost.mean(), 0, [], []
-            for _ in track(range(replications), description=f"{name}, {n}", console=ERR, transient=True):
+            for _ in track(
+                range(replications), description=f"{name}, {n}", console=ERR, transient=True
+            ):
                 items = population.draw(rng, n)
                 found = count_known(items)
                 if found is None or found.lost_net is None or found.lost_net_interval is None:
@@ -219,19 +273,31 @@ def known_lost_net(replications: int) -> None:
                 )
             share = inside / len(nets)
             bias = f"{np.mean(nets) - truth:+.1f}"
-            cells.append(f"{share:.3f} ({np.mean(events):.0f}; {'0.0' if float(bias) == 0 else bias})")
+            cells.append(
+                f"{share:.3f} ({np.mean(events):.0f}; {'0.0' if float(bias) == 0 else bias})"
+            )
         OUT.print(f"| {name} | " + " | ".join(cells) + " |")
 
 
 def few_events(_: int) -> None:
     """Exact coverage among 500 items, of which some are lost and some are confident wrong answers that moved."""
     n, means, shares = 500, (2, 5, 10, 20, 40), (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
-    OUT.print("\nknown_lost_net, 500 items, 0 to 100 % of the events losses: range of exact coverage; lowest of normal")
-    OUT.print("| options | " + " | ".join(f"{mean} events" for mean in means) + " |\n|---" + "|---" * len(means) + "|")
+    OUT.print(
+        "\nknown_lost_net, 500 items, 0 to 100 % of the events losses: range of exact coverage; lowest of normal"
+    )
+    OUT.print(
+        "| options | "
+        + " | ".join(f"{mean} events" for mean in means)
+        + " |\n|---"
+        + "|---" * len(means)
+        + "|"
+    )
     for k in (3, 4, 10):
         weight, top = 1 / (k - 2), 90
         lost, moved = np.meshgrid(np.arange(top), np.arange(top), indexing="ij")
-        ends = np.array([_net_interval_of(a, b, n, weight) for a, b in zip(lost.flat, moved.flat, strict=True)])
+        ends = np.array(
+            [_net_interval_of(a, b, n, weight) for a, b in zip(lost.flat, moved.flat, strict=True)]
+        )
         low, high = ends.T.reshape(2, top, top)
         net, squares = lost - weight * moved, lost + weight**2 * moved
         half = 1.96 * np.sqrt(np.maximum(squares - net**2 / n, 0) * n / (n - 1))
@@ -240,7 +306,9 @@ def few_events(_: int) -> None:
             covered = []
             for share in shares:
                 rates = np.array([mean * share, mean * (1 - share), n - mean]) / n
-                chance = stats.multinomial.pmf(np.stack([lost, moved, n - lost - moved], axis=-1), n, rates)
+                chance = stats.multinomial.pmf(
+                    np.stack([lost, moved, n - lost - moved], axis=-1), n, rates
+                )
                 truth = mean * share - weight * mean * (1 - share)
                 inside = [(low <= truth) & (truth <= high), np.abs(net - truth) <= half]
                 covered.append([float((chance * one).sum()) for one in inside])
@@ -271,9 +339,20 @@ def log_score_change(replications: int) -> None:
     sizes = (50, 100, 500, 2000)
     OUT.print("\nlog_score_change: coverage of the 95 % interval; truth in nats")
     OUT.print(
-        "| change | truth | " + " | ".join(f"N = {n}" for n in sizes) + " |\n|---|---" + "|---" * len(sizes) + "|"
+        "| change | truth | "
+        + " | ".join(f"N = {n}" for n in sizes)
+        + " |\n|---|---"
+        + "|---" * len(sizes)
+        + "|"
     )
-    for change in ("exchangeable", "surer", "noise after", "heavy tails", "few large losses", "clusters"):
+    for change in (
+        "exchangeable",
+        "surer",
+        "noise after",
+        "heavy tails",
+        "few large losses",
+        "clusters",
+    ):
         size = 10 if change == "clusters" else 1
         rng = np.random.default_rng(SEED)
         scores = score_changes(rng, items=POPULATION, change=change, size=size)
@@ -281,7 +360,9 @@ def log_score_change(replications: int) -> None:
         truth, cells = whole.change.mean, []
         for n in sizes:
             inside = 0
-            for _ in track(range(replications), description=f"{change}, {n}", console=ERR, transient=True):
+            for _ in track(
+                range(replications), description=f"{change}, {n}", console=ERR, transient=True
+            ):
                 rows, cluster = draw_rows(rng, POPULATION, n, size=size)
                 found = log_score(*(option_scores(side[rows]) for side in scores), cluster=cluster)
                 low, high = found.change.interval
@@ -296,11 +377,15 @@ def run_alarms(runs: int) -> None:
     Of the skewed ones the true change of every look is 0, and its items differ by few large changes on one side and
     many small ones on the other. The interval of the estimate, which must be below 0 too, is left out here.
     """
-    OUT.print(f"\n{LOOKS} looks, 500 items, all and 9 categories of 10 to 150 items, {runs} runs: any alarm")
+    OUT.print(
+        f"\n{LOOKS} looks, 500 items, all and 9 categories of 10 to 150 items, {runs} runs: any alarm"
+    )
     OUT.print("| world | runs with an alarm |\n|---|---|")
     for noise, factor in ((0.3, 1.0), (0.7, 1.0), (2.0, 1.0), (0.7, 2.0), (0.7, 0.5)):
         rng, count = np.random.default_rng(SEED), 0
-        for _ in track(range(runs), description=f"noise {noise}, times {factor}", console=ERR, transient=True):
+        for _ in track(
+            range(runs), description=f"noise {noise}, times {factor}", console=ERR, transient=True
+        ):
             count += bool(raised(run_tests(null_run(rng, noise=noise, factor=factor))).any())
         sure = {1.0: "as sure", 2.0: "twice as sure", 0.5: "half as sure"}[factor]
         OUT.print(f"| noise of {noise} nats, looks {sure} | {100 * count / runs:.1f} % |")
@@ -317,12 +402,19 @@ def run_alarms(runs: int) -> None:
 def power_of_runs(runs: int) -> None:
     """Damage that grows over the looks in equal steps."""
     at = [5, 10, 20]
-    OUT.print(f"\nRuns with an alarm by look 5, 10, 20 of damage that is complete at look 20, {runs} runs")
     OUT.print(
-        "| damage at the last look | flips at the last look | " + " | ".join(f"look {look}" for look in at) + " |"
+        f"\nRuns with an alarm by look 5, 10, 20 of damage that is complete at look 20, {runs} runs"
+    )
+    OUT.print(
+        "| damage at the last look | flips at the last look | "
+        + " | ".join(f"look {look}" for look in at)
+        + " |"
     )
     OUT.print("|---|---" + "|---" * len(at) + "|")
-    worlds = [*({"noise": noise} for noise in (0.5, 1.0, 2.0)), *({"lost": lost} for lost in (0.05, 0.1, 0.2))]
+    worlds = [
+        *({"noise": noise} for noise in (0.5, 1.0, 2.0)),
+        *({"lost": lost} for lost in (0.05, 0.1, 0.2)),
+    ]
     for settings in worlds:
         rng, counts, flips = np.random.default_rng(SEED), np.zeros(len(at)), np.zeros(2)
         for _ in track(range(runs), description=f"{settings}", console=ERR, transient=True):
@@ -332,28 +424,44 @@ def power_of_runs(runs: int) -> None:
             alarmed = raised(run_tests(scores))
             counts += [alarmed[:look].any() for look in at]
         ((name, value),) = settings.items()
-        damage = f"noise of {value} nats" if name == "noise" else f"{100 * value:.0f} % of the known lost"
+        damage = (
+            f"noise of {value} nats"
+            if name == "noise"
+            else f"{100 * value:.0f} % of the known lost"
+        )
         cells = [f"{share:.2f}" for share in counts / runs]
-        OUT.print(f"| {damage} | -{flips[0] / runs:.0f}, +{flips[1] / runs:.0f} | " + " | ".join(cells) + " |")
+        OUT.print(
+            f"| {damage} | -{flips[0] / runs:.0f}, +{flips[1] / runs:.0f} | "
+            + " | ".join(cells)
+            + " |"
+        )
 
 
 def look_power(runs: int) -> None:
     """One look of a run as it is shipped: all items and 9 categories watched, half of alpha for all items."""
-    OUT.print("\nProbability that one look alarms on a true loss: by margins / by flips with a tenth of half of alpha")
+    OUT.print(
+        "\nProbability that one look alarms on a true loss: by margins / by flips with a tenth of half of alpha"
+    )
     looks = (3, 20)
     OUT.print("| items | loss | " + " | ".join(f"{count} looks" for count in looks) + " |")
     OUT.print("|---|---" + "|---" * len(looks) + "|")
     for n, loss in ((250, 0.04), (250, 0.05), (250, 0.15), (500, 0.05), (1000, 0.04)):
         worlds = np.random.default_rng(SEED)
         flips = max(0.15, loss + 0.1)
-        tests = np.array([fall_p_value(falling(worlds, n, fallen(loss, flips))) for _ in range(runs)])
+        tests = np.array(
+            [fall_p_value(falling(worlds, n, fallen(loss, flips))) for _ in range(runs)]
+        )
         cells = []
         for planned in looks:
             now = float(np.mean(tests <= alarm_level(1, groups=1, planned=planned, alpha=0.025)))
             before = alarm_level(1, groups=10, planned=planned, alpha=0.025)
             by_flips = alarm_power(n, discordance=flips, loss=loss, level=before)
             cells.append(f"{now:.2f} / {by_flips:.2f}")
-        OUT.print(f"| {n} | {100 * loss:.0f} points, {100 * flips:.0f} % flip | " + " | ".join(cells) + " |")
+        OUT.print(
+            f"| {n} | {100 * loss:.0f} points, {100 * flips:.0f} % flip | "
+            + " | ".join(cells)
+            + " |"
+        )
 
 
 def falling(rng: np.random.Generator, n: int, world: tuple[float, float]) -> NDArray[np.float64]:

@@ -90,10 +90,19 @@ def encode_straightforwardly(probe: Probe, tokenizer: Any) -> list[encoding.Enco
         for text in added(one)
     ]
     ids = [tuple(row) for row in tokenizer(contexts, add_special_tokens=False)["input_ids"]]
-    whole_ids = iter([tuple(row) for row in tokenizer(wholes, add_special_tokens=False)["input_ids"]])
+    whole_ids = iter(
+        [tuple(row) for row in tokenizer(wholes, add_special_tokens=False)["input_ids"]]
+    )
     bos = encoding._added_bos(tokenizer)
     return [
-        encoding._encode_item(one, context, [next(whole_ids)[len(context) :] for _ in added(one)], bos, tokenizer, 8192)
+        encoding._encode_item(
+            one,
+            context,
+            [next(whole_ids)[len(context) :] for _ in added(one)],
+            bos,
+            tokenizer,
+            8192,
+        )
         for one, context in zip(rendered, ids, strict=True)
     ]
 
@@ -123,25 +132,35 @@ def measure(way: str, tokenizer: Any, count: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tokenizer")
     parser.add_argument("--items", type=int, default=14_042)
     parser.add_argument("--way", help="measure only this way, in this process")
     given = parser.parse_args()
     if given.way:
-        print(json.dumps(measure(given.way, AutoTokenizer.from_pretrained(given.tokenizer), given.items)))
+        print(
+            json.dumps(
+                measure(given.way, AutoTokenizer.from_pretrained(given.tokenizer), given.items)
+            )
+        )
         return
     with tempfile.TemporaryDirectory() as folder:
         if given.tokenizer is None:
             make_tokenizer(Path(folder))
         found = {}
         print(
-            "| way | seconds | CPU seconds | peak memory, MiB | tokens a context |\n|---|---|---|---|---|", flush=True
+            "| way | seconds | CPU seconds | peak memory, MiB | tokens a context |\n|---|---|---|---|---|",
+            flush=True,
         )
         for way in ("straightforward", "encode"):
             command = [sys.executable, __file__, "--way", way, "--items", str(given.items)]
             done = subprocess.run(
-                [*command, "--tokenizer", given.tokenizer or folder], capture_output=True, text=True, check=True
+                [*command, "--tokenizer", given.tokenizer or folder],
+                capture_output=True,
+                text=True,
+                check=True,
             )
             one = found[way] = json.loads(done.stdout.splitlines()[-1])
             figures = f"{one['seconds']:.1f} | {one['cpu']:.1f} | {one['memory']:,.0f} | {one['tokens']:.0f}"

@@ -47,9 +47,22 @@ def train(out: Path, base: Path, steps: int) -> tuple[float, float]:
 
 def followed(out: Path, base: Path, probe_file: Path, steps: int) -> tuple[float, float, int]:
     """The same with a follower, and the number of checkpoints that it has scored."""
-    command = [sys.executable, "-m", "forgetwatch", "follow", str(out), "--base", str(base), "--probe", str(probe_file)]
+    command = [
+        sys.executable,
+        "-m",
+        "forgetwatch",
+        "follow",
+        str(out),
+        "--base",
+        str(base),
+        "--probe",
+        str(probe_file),
+    ]
     with subprocess.Popen(
-        [*command, "--poll", "0.2", "--idle", "120"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*command, "--poll", "0.2", "--idle", "120"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stderr is not None
         for line in process.stderr:  # it is ready when it follows
@@ -76,7 +89,9 @@ def main() -> None:
         train(Path(folder) / "warm", base, given.steps)
         for repeat in range(given.repeats):
             alone.append(train(Path(folder) / f"alone-{repeat}", base, given.steps))
-            *times, count = followed(Path(folder) / f"beside-{repeat}", base, questions, given.steps)
+            *times, count = followed(
+                Path(folder) / f"beside-{repeat}", base, questions, given.steps
+            )
             beside.append(tuple(times))
             scored.append(count)
     for index, name in enumerate(("wall", "process")):

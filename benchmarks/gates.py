@@ -43,7 +43,10 @@ def measured(items: int, samples: int, loss: float, runs: int) -> Counter[str]:
     found: Counter[str] = Counter()
     for _ in range(runs):
         chance = chances(rng, items)
-        before, after = scored(rng, chance, samples), scored(rng, forgetful(rng, chance, loss), samples)
+        before, after = (
+            scored(rng, chance, samples),
+            scored(rng, forgetful(rng, chance, loss), samples),
+        )
         made = with_outcomes(template, before, after, samples)
         found[apply_policy(LIMITS, Sides(before=one, after=one), comparison=made).answer] += 1
     return found
@@ -67,7 +70,9 @@ def fails_by_chance(items: int, flips: float) -> float:
                 continue
             failing = 0.0
             for share, n11 in zip((0.05, 0.2, 0.5, 0.2, 0.05), steps, strict=True):
-                table = Cells(retained=n11, forgotten=forgotten, gained=gained, missed=items - flipped - n11)
+                table = Cells(
+                    retained=n11, forgotten=forgotten, gained=gained, missed=items - flipped - n11
+                )
                 failing += share * (newcombe(table)[1] < -TOLERANCE)
             total += here * failing
     return total
@@ -75,12 +80,22 @@ def fails_by_chance(items: int, flips: float) -> float:
 
 def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
-    OUT.print("| items | samples | unchanged: FAIL | INCONCLUSIVE | PASS | 6 points lost: PASS | FAIL |")
+    OUT.print(
+        "| items | samples | unchanged: FAIL | INCONCLUSIVE | PASS | 6 points lost: PASS | FAIL |"
+    )
     OUT.print("|---|---|---|---|---|---|---|")
     for items in (500, 2000):
         for samples in (1, 4):
             same, lost = (measured(items, samples, loss, runs) for loss in (0.0, 0.06))
-            cells = [items, samples, same["FAIL"], same["INCONCLUSIVE"], same["PASS"], lost["PASS"], lost["FAIL"]]
+            cells = [
+                items,
+                samples,
+                same["FAIL"],
+                same["INCONCLUSIVE"],
+                same["PASS"],
+                lost["PASS"],
+                lost["FAIL"],
+            ]
             OUT.print(f"| {' | '.join(map(str, cells))} |")
     OUT.print(
         f"\nof {runs:,} runs each\n\n| items | flips | probability that an unchanged model fails |\n|---|---|---|"

@@ -54,7 +54,18 @@ SHAPES: dict[str, dict[str, int]] = {
 }
 VOCABULARY = 152_000
 WORKLOADS = ("standard", "five-shot")
-COLUMNS = ("tokens", "tokens/s", "of ceiling", "peak GiB", "encoding", "first", "look", "body", "head", "reading")
+COLUMNS = (
+    "tokens",
+    "tokens/s",
+    "of ceiling",
+    "peak GiB",
+    "encoding",
+    "first",
+    "look",
+    "body",
+    "head",
+    "reading",
+)
 
 
 def say(text: str) -> None:
@@ -107,7 +118,10 @@ def ceiling(device: str, dtype: Any, size: int) -> float:
     one, other = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
     clock = Clock(device)
     clock.timed(lambda: one @ other)
-    return max(20 * 2 * size**3 / clock.timed(lambda: [one @ other for _ in range(20)])[1] for _ in range(3))
+    return max(
+        20 * 2 * size**3 / clock.timed(lambda: [one @ other for _ in range(20)])[1]
+        for _ in range(3)
+    )
 
 
 def parts(model: Any, act: Callable[[], Any], clock: Clock) -> tuple[float, float, float]:
@@ -152,7 +166,11 @@ def peak(device: str) -> float:
 
     if device == "cuda":
         return torch.cuda.max_memory_allocated() / 2**30
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    (line,) = (
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    )
     return int(line.split()[1]) / 2**20
 
 
@@ -170,7 +188,9 @@ def harness_seconds(model: Any, tokenizer: Any, probe: Any, clock: Clock) -> flo
     return clock.timed(lambda: peer.loglikelihood(asked, disable_tqdm=True))[1]
 
 
-def measure(label: str, model: Any, tokenizer: Any, probe: Any, *, most: float, device: str) -> list[str]:
+def measure(
+    label: str, model: Any, tokenizer: Any, probe: Any, *, most: float, device: str
+) -> list[str]:
     """Cells of one row of the table."""
     import workloads
 
@@ -193,15 +213,25 @@ def measure(label: str, model: Any, tokenizer: Any, probe: Any, *, most: float, 
     body, head, reading = parts(model, lambda: scorer.score(model), clock)
     share = 2 * workloads.parameters(model) * engine.tokens / look / most
     seconds = (f"{value:.2f}" for value in (encoding, first, look, body, head, reading))
-    return [f"{engine.tokens:,}", f"{engine.tokens / look:,.0f}", f"{100 * share:.0f} %", f"{memory:.1f}", *seconds]
+    return [
+        f"{engine.tokens:,}",
+        f"{engine.tokens / look:,.0f}",
+        f"{100 * share:.0f} %",
+        f"{memory:.1f}",
+        *seconds,
+    ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tiny", action="store_true", help="a small model, on any device")
     parser.add_argument("--shape", default="1B,7B")
     parser.add_argument("--workload", default=",".join(WORKLOADS))
-    parser.add_argument("--items", type=int, help="items of each workload; by default 2,000 and 1,968 (tiny: 200)")
+    parser.add_argument(
+        "--items", type=int, help="items of each workload; by default 2,000 and 1,968 (tiny: 200)"
+    )
     parser.add_argument("--vocabulary", type=int, default=VOCABULARY)
     parser.add_argument("--no-harness", action="store_true", help="leave lm-evaluation-harness out")
     given = parser.parse_args()
@@ -216,13 +246,20 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    name = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    name = (
+        torch.cuda.get_device_name()
+        if device == "cuda"
+        else f"CPU, {torch.get_num_threads()} threads"
+    )
     say(f"{name}, torch {torch.__version__}, transformers {transformers.__version__}")
     most = ceiling(device, dtype, 8192 if device == "cuda" else 1024)
     say(f"a large matrix product in {str(dtype).removeprefix('torch.')}: {most / 1e12:.3g} TFLOP/s")
     with_harness = find_spec("lm_eval") is not None and not given.no_harness
     count = given.items or (200 if given.tiny else None)
-    probes = {"standard": lambda: workloads.standard(count), "five-shot": lambda: workloads.five_shot(count or 1968)}
+    probes = {
+        "standard": lambda: workloads.standard(count),
+        "five-shot": lambda: workloads.five_shot(count or 1968),
+    }
     tokenizer = workloads.text_tokenizer(workloads.standard())
     columns = (*COLUMNS, "harness") if with_harness else COLUMNS
     table = Table("model", "items", *columns, caption="encoding to harness in seconds")
@@ -238,7 +275,10 @@ def main() -> None:
                 say(f"{label}: lm-evaluation-harness")
                 cells.append(f"{harness_seconds(model, tokenizer, probe, Clock(device)):.2f}")
             table.add_row(shape, workload, *cells)
-            say(f"{label}: " + ", ".join(f"{column} {cell}" for column, cell in zip(columns, cells, strict=True)))
+            say(
+                f"{label}: "
+                + ", ".join(f"{column} {cell}" for column, cell in zip(columns, cells, strict=True))
+            )
         del model
         if device == "cuda":
             torch.cuda.empty_cache()

@@ -69,13 +69,23 @@ def make_items(kind: str, count: int, vocabulary: int) -> list[Item]:
     shape, shots = kind.split(", ")
     number = {"zero-shot": 0, "five-shot": 5, "ten-shot": 10}[shots]
     if shape == "letters":
-        prefix = "".join(f"{question(15, 45)} {options()} w1 : {rng.choice('ABCD')} w2 " for _ in range(number))
-        made = [(f"{prefix}{question(15, 45)} {options()} w1 :", tuple(f" {x}" for x in "ABCD")) for _ in range(count)]
+        prefix = "".join(
+            f"{question(15, 45)} {options()} w1 : {rng.choice('ABCD')} w2 " for _ in range(number)
+        )
+        made = [
+            (f"{prefix}{question(15, 45)} {options()} w1 :", tuple(f" {x}" for x in "ABCD"))
+            for _ in range(count)
+        ]
     elif shape == "ARC":
         prefix = "".join(f"{question(15, 35)} w1 : {words(2, 8)} w2 " for _ in range(number))
-        made = [(f"{prefix}{question(15, 35)} w1 :", tuple(f" {words(2, 8)}" for _ in range(4))) for _ in range(count)]
+        made = [
+            (f"{prefix}{question(15, 35)} w1 :", tuple(f" {words(2, 8)}" for _ in range(4)))
+            for _ in range(count)
+        ]
     else:
-        made = [(question(30, 70), tuple(f" {words(15, 35)}" for _ in range(4))) for _ in range(count)]
+        made = [
+            (question(30, 70), tuple(f" {words(15, 35)}" for _ in range(4))) for _ in range(count)
+        ]
     return [
         Item(id=str(i), task="t", category="c", prompt=prompt, choices=choices, answer=i % 4)
         for i, (prompt, choices) in enumerate(made)
@@ -94,7 +104,9 @@ def harness(model: Any, tokenizer: Any, items: Sequence[Item]) -> tuple[np.ndarr
     ]
     started = time.process_time()
     found = engine.loglikelihood(requests, disable_tqdm=True)
-    return np.array([one[0] for one in found]).reshape(len(items), -1), time.process_time() - started
+    return np.array([one[0] for one in found]).reshape(
+        len(items), -1
+    ), time.process_time() - started
 
 
 def ours(model: Any, tokenizer: Any, items: Sequence[Item]) -> tuple[np.ndarray, float]:
@@ -112,7 +124,9 @@ def work() -> None:
         side, kind, count, size = json.loads(line)
         if made[:1] != (size,):
             made = (size, make_model(size), make_tokenizer(size))
-        found, seconds = (harness if side == "harness" else ours)(*made[1:], make_items(kind, count, size))
+        found, seconds = (harness if side == "harness" else ours)(
+            *made[1:], make_items(kind, count, size)
+        )
         print(json.dumps([found.tolist(), seconds]), flush=True)
 
 
@@ -157,7 +171,9 @@ def main() -> None:
     parser.add_argument("--vocabulary", default="8000,32000")
     parser.add_argument("--items", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--harness-repeats", type=int, help="of the slower side; by default --repeats")
+    parser.add_argument(
+        "--harness-repeats", type=int, help="of the slower side; by default --repeats"
+    )
     parser.add_argument("--only", default="", help="the workloads whose name contains this")
     parser.add_argument("--against", type=Path, help="another checkout, timed too")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -166,7 +182,11 @@ def main() -> None:
         work()
         return
     here = Path(__file__).resolve().parents[1]
-    sides = [Side("harness", here), *([Side("before", given.against)] if given.against else []), Side("ours", here)]
+    sides = [
+        Side("harness", here),
+        *([Side("before", given.against)] if given.against else []),
+        Side("ours", here),
+    ]
     names = [side.name for side in sides]
     columns = [f"{name} s" for name in names] + [f"ratio {name}" for name in names[1:]]
     table = Table("items", "vocabulary", *columns, "wanted", "largest difference, nats")

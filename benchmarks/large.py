@@ -43,11 +43,15 @@ LOOPED = {"lookup": 5_000, "iterrows": 15_000, "itertuples": 15_000}
 def side(rng: np.random.Generator, pair: int, shift: float) -> pa.Table:
     """Rows of one side of a pair; the questions and the strength of their answers are the pair's own."""
     questions = np.random.default_rng(pair)
-    strength = np.repeat(questions.normal(0.8, 1.5, ITEMS)[None], SEEDS, 0) + rng.normal(shift, 1, (SEEDS, ITEMS))
+    strength = np.repeat(questions.normal(0.8, 1.5, ITEMS)[None], SEEDS, 0) + rng.normal(
+        shift, 1, (SEEDS, ITEMS)
+    )
     scores = rng.normal(-6, 1, (SEEDS * ITEMS, OPTIONS))
     gold = np.tile(questions.integers(0, OPTIONS, ITEMS), SEEDS)
     scores[np.arange(SEEDS * ITEMS), gold] += strength.ravel()
-    scores -= np.log(np.exp(scores).sum(1, keepdims=True)) + 0.1  # options have nine tenths of the probability
+    scores -= (
+        np.log(np.exp(scores).sum(1, keepdims=True)) + 0.1
+    )  # options have nine tenths of the probability
     chosen, item = scores.argmax(1), np.tile(np.arange(ITEMS), SEEDS)
     task = item * TASKS // ITEMS
     return pa.table(
@@ -75,7 +79,9 @@ def write(folder: Path, pairs: int) -> None:
         rng, writer = np.random.default_rng(seed), None
         for pair in range(pairs):
             table = side(rng, pair, shift)
-            writer = writer or pq.ParquetWriter(folder / f"{name}.parquet", table.schema, compression="zstd")
+            writer = writer or pq.ParquetWriter(
+                folder / f"{name}.parquet", table.schema, compression="zstd"
+            )
             writer.write_table(table, row_group_size=ITEMS)
         assert writer is not None
         writer.close()
@@ -94,7 +100,8 @@ def measure(folder: Path, pairs: int) -> dict[str, Any]:
         reading += time.process_time() - began
         comparison = compare(before=before, after=after)
         cells = cells or {
-            f"{g.level} {g.name}": [g.retained, g.forgotten, g.gained, g.missed] for g in comparison.groups
+            f"{g.level} {g.name}": [g.retained, g.forgotten, g.gained, g.missed]
+            for g in comparison.groups
         }
     return {
         "pairs": pairs,
@@ -110,7 +117,10 @@ def studied(folder: Path, pairs: int) -> tuple[float, float]:
     """CPU seconds and peak memory in MiB of `forgetwatch study` on all pairs."""
     sides = "".join(
         f"      - name: pair {pair:02d}\n"
-        + "".join(f"        {side}: {{path: {side}.parquet, where: {{pair: pair {pair:02d}}}}}\n" for side in SIDES)
+        + "".join(
+            f"        {side}: {{path: {side}.parquet, where: {{pair: pair {pair:02d}}}}}\n"
+            for side in SIDES
+        )
         for pair in range(pairs)
     )
     (folder / "study.yaml").write_text(f"stages:\n  - name: tuning\n    pairs:\n{sides}")
@@ -140,7 +150,9 @@ def counted(folder: Path) -> tuple[float, float, dict[str, list[float]]]:
     for level in ("category", "task"):
         labels = Labels.of(before.table[level].take(paired.before))
         counts = np.bincount(4 * labels.code + cell, minlength=4 * len(labels.names)).reshape(-1, 4)
-        found |= {f"{level} {name}": count for name, count in zip(labels.names, counts, strict=True)}
+        found |= {
+            f"{level} {name}": count for name, count in zip(labels.names, counts, strict=True)
+        }
     done = time.process_time()
     return read - started, done - read, {name: list(count / SEEDS) for name, count in found.items()}
 
@@ -149,7 +161,10 @@ def looped(folder: Path, how: str) -> tuple[float, Counter[tuple[str, int]]]:
     """Seconds of a loop over a part of the rows of the first pair, and the cells that it counted."""
     import pandas as pd
 
-    frames = [pd.read_parquet(folder / f"{name}.parquet", filters=[("pair", "=", "pair 00")]) for name in SIDES]
+    frames = [
+        pd.read_parquet(folder / f"{name}.parquet", filters=[("pair", "=", "pair 00")])
+        for name in SIDES
+    ]
     before, after = (frame.head(LOOPED[how]) for frame in frames)
     cells: Counter[tuple[str, int]] = Counter()
     started = time.process_time()
@@ -161,7 +176,11 @@ def looped(folder: Path, how: str) -> tuple[float, Counter[tuple[str, int]]]:
 
     if how == "lookup":
         for _, row in before.iterrows():
-            same = (after.task == row.task) & (after.item_id == row.item_id) & (after["sample"] == row["sample"])
+            same = (
+                (after.task == row.task)
+                & (after.item_id == row.item_id)
+                & (after["sample"] == row["sample"])
+            )
             count(row, bool(after[same].iloc[0].correct))
     elif how == "iterrows":
         right = {(row.task, row.item_id, row["sample"]): row.correct for _, row in after.iterrows()}
@@ -189,7 +208,9 @@ def main() -> None:
             write(Path(name), pairs)
             # In a process of its own: peak memory is that of one size, without the writing.
             command = [sys.executable, __file__, "--pairs", str(pairs), "--folder", name]
-            found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            found = json.loads(
+                subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            )
             cells = [f"{found[key]:,.0f}" for key in ("pairs", "rows", "seconds", "reading", "mib")]
             cells += [f"{value:,.0f}" for value in studied(Path(name), pairs)]
             print("| " + " | ".join(cells) + " |", flush=True)
@@ -202,7 +223,10 @@ def _against_loops(folder: Path, cells: dict[str, list[float]]) -> None:
     reading, counting, own = min((counted(folder) for _ in range(5)), key=lambda found: found[1])
     assert own == cells
     each, whole = counting / (ITEMS * SEEDS), (reading + counting) / (ITEMS * SEEDS)
-    print(f"cells: {1e6 * each:.2f} microseconds a row, {1e6 * whole:.2f} with the reading of the file", flush=True)
+    print(
+        f"cells: {1e6 * each:.2f} microseconds a row, {1e6 * whole:.2f} with the reading of the file",
+        flush=True,
+    )
     for how in LOOPED:
         seconds, looped_cells = looped(folder, how)
         assert sum(looped_cells["all all", cell] for cell in range(4)) == LOOPED[how]

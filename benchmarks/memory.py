@@ -14,7 +14,9 @@ import sys
 from pathlib import Path
 
 VOCABULARY = 150_000
-CASES = [("ours", budget) for budget in (512, 1024, 2048, 4096, 8192)] + [("harness", size) for size in (4, 16, 64)]
+CASES = [("ours", budget) for budget in (512, 1024, 2048, 4096, 8192)] + [
+    ("harness", size) for size in (4, 16, 64)
+]
 
 
 def measure(engine: str, size: int) -> None:
@@ -32,9 +34,13 @@ def measure(engine: str, size: int) -> None:
         Scorer(Probe(items), tokenizer, model, token_budget=size).score(model)
     else:
         asked = [
-            Instance("loglikelihood", {}, (item.prompt, c), i) for i, item in enumerate(items) for c in item.choices
+            Instance("loglikelihood", {}, (item.prompt, c), i)
+            for i, item in enumerate(items)
+            for c in item.choices
         ]
-        HFLM(pretrained=model, tokenizer=tokenizer, batch_size=size, max_length=8192).loglikelihood(asked, True)
+        HFLM(pretrained=model, tokenizer=tokenizer, batch_size=size, max_length=8192).loglikelihood(
+            asked, True
+        )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(f"{(peak - before) / 2**20:.0f}")
 

@@ -54,7 +54,9 @@ def outcomes(training: Training, items: int, rng: np.random.Generator) -> NDArra
     return np.vstack([start, start + walk + training.path[:, None]]) > 0
 
 
-def proposed(training: Training, items: int, rng: np.random.Generator, true: Floats) -> tuple[float, float]:
+def proposed(
+    training: Training, items: int, rng: np.random.Generator, true: Floats
+) -> tuple[float, float]:
     """(Lead over the last look that the chosen look shows, its true one), in points; nan where none is proposed."""
     right = outcomes(training, items, rng)
     looks = len(right) - 1
@@ -76,7 +78,9 @@ def kept_by_alpha(items: int, rng: np.random.Generator) -> Floats:
 
 def main() -> None:
     rng = np.random.default_rng(0)
-    print("| training | looks | questions | proposed | lead over the last look: shown | true | too good by, points |")
+    print(
+        "| training | looks | questions | proposed | lead over the last look: shown | true | too good by, points |"
+    )
     print("|---|---|---|---|---|---|---|")
     for looks in (5, 12):
         for training in trainings(looks):
@@ -86,10 +90,17 @@ def main() -> None:
                 drawn = np.array([proposed(training, items, rng, true) for _ in range(400)])
                 made = drawn[np.isfinite(drawn[:, 0])]
                 shown, real = made.mean(axis=0) if len(made) else (np.nan, np.nan)
-                told = [f"{100 * len(made) / len(drawn):.0f} %", f"{shown:.1f}", f"{real:.1f}", f"{shown - real:.1f}"]
+                told = [
+                    f"{100 * len(made) / len(drawn):.0f} %",
+                    f"{shown:.1f}",
+                    f"{real:.1f}",
+                    f"{shown - real:.1f}",
+                ]
                 print(f"| {training.name} | {looks} | {items:,} | {' | '.join(told)} |")
     true = kept_by_alpha(2_000_000, rng)
-    print("\n| questions | kept at the chosen share: shown | true | true share below 98 % | second probe shows |")
+    print(
+        "\n| questions | kept at the chosen share: shown | true | true share below 98 % | second probe shows |"
+    )
     print("|---|---|---|---|---|")
     for items in (250, 500, 2000):
         shown, real, second = [], [], []
@@ -103,7 +114,9 @@ def main() -> None:
                 second.append(again[at])
         below = np.mean(np.array(real) < LIMIT)
         cells = [f"{100 * np.mean(one):.1f} %" for one in (shown, real)]
-        print(f"| {items:,} | {' | '.join(cells)} | {100 * below:.0f} % | {100 * np.mean(second):.1f} % |")
+        print(
+            f"| {items:,} | {' | '.join(cells)} | {100 * below:.0f} % | {100 * np.mean(second):.1f} % |"
+        )
     told = [f"{alpha:g}: {100 * share:.1f} %" for alpha, share in zip(ALPHAS, true, strict=True)]
     print("true shares:", ", ".join(told))
 

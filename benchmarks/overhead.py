@@ -29,7 +29,10 @@ from forgetwatch.probes.shipped_probes import facts
 def make_probe(items: int) -> Probe:
     """The demo's questions again and again, in tasks of their own."""
     own = demo.demo_probe()
-    made = [replace(own[at % len(own)], task=f"{own[at % len(own)].task} {at // len(own)}") for at in range(items)]
+    made = [
+        replace(own[at % len(own)], task=f"{own[at % len(own)].task} {at // len(own)}")
+        for at in range(items)
+    ]
     return Probe(made, name="demo, repeated", scoring=own.scoring, norm=own.norm)
 
 
@@ -93,7 +96,9 @@ def main() -> None:
             seconds[kind].append(took)
     print("| run | seconds | ratio to the run without |\n|---|---|---|")
     for kind, took in seconds.items():
-        ratio = statistics.median(one / other for one, other in zip(took, seconds["without"], strict=True))
+        ratio = statistics.median(
+            one / other for one, other in zip(took, seconds["without"], strict=True)
+        )
         print(f"| {kind} | {statistics.median(took):.1f} | {ratio:.3f} |")
     for kind, lines in said.items():
         for line in lines:

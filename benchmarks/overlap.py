@@ -31,7 +31,9 @@ def text(rng: random.Random, words: list[str], length: int) -> str:
 def main(rows: int) -> None:
     """Print processor time, memory, and what was found; every thousandth row holds a question."""
     rng = random.Random(0)
-    words = ["".join(rng.choices(string.ascii_lowercase, k=rng.randint(2, 9))) for _ in range(VOCABULARY)]
+    words = [
+        "".join(rng.choices(string.ascii_lowercase, k=rng.randint(2, 9))) for _ in range(VOCABULARY)
+    ]
     pool = [text(rng, words, 500) for _ in range(POOL)]
     prompts = [f"What {text(rng, words, rng.choice((20, 60, 120)))}?" for _ in range(2_000)]
     probe = Probe(
@@ -43,13 +45,17 @@ def main(rows: int) -> None:
 
     def training() -> Iterator[str]:
         for row in range(rows):
-            yield pool[row % POOL] + ("" if row % 1000 else f" {prompts[row // 1000 % len(prompts)]}")
+            yield pool[row % POOL] + (
+                "" if row % 1000 else f" {prompts[row // 1000 % len(prompts)]}"
+            )
 
     for search in (exact_overlap, overlap):
         began = time.process_time()
         found = search(probe, training())
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{search.__name__}: {time.process_time() - began:.1f} s, at most {peak:.0f} MB; {found.sentence}")
+        print(
+            f"{search.__name__}: {time.process_time() - began:.1f} s, at most {peak:.0f} MB; {found.sentence}"
+        )
 
 
 if __name__ == "__main__":

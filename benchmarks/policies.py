@@ -44,7 +44,9 @@ def world(number: int) -> dict[str, Any]:
     found = apply_policy(parse_policy(POLICY, "policy"), sides)
     raw = [group.net_change < -0.02 for group in found.comparison.groups if group.level != "task"]
     tests = [
-        group["p_value"] <= 0.05 and group.net_change < 0 for group in found.comparison.groups if group.level != "task"
+        group["p_value"] <= 0.05 and group.net_change < 0
+        for group in found.comparison.groups
+        if group.level != "task"
     ]
     return {
         "number": number,
@@ -69,7 +71,11 @@ def outcomes(margin: Any, names: dict[str, list[str]]) -> Snapshot:
 
 def simulate(out: Path, worlds: int) -> str:
     path = out / "unchanged.jsonl"
-    done = {json.loads(line)["number"] for line in path.read_text().splitlines()} if path.exists() else set()
+    done = (
+        {json.loads(line)["number"] for line in path.read_text().splitlines()}
+        if path.exists()
+        else set()
+    )
     with path.open("a") as file:
         for number in (number for number in range(worlds) if number not in done):
             file.write(json.dumps(world(number)) + "\n")
@@ -78,8 +84,13 @@ def simulate(out: Path, worlds: int) -> str:
     lines = []
     for low, high in ((3, 10), (11, 25), (26, 40), (3, 40)):
         part = [row for row in rows if low <= row["limits"] <= high]
-        shares = [100 * np.mean([row[name] for row in part]) for name in ("failed", "any_test", "any_drop")]
-        lines.append(f"| {low} to {high} | {len(part):,} | {' | '.join(f'{share:.1f} %' for share in shares)} |")
+        shares = [
+            100 * np.mean([row[name] for row in part])
+            for name in ("failed", "any_test", "any_drop")
+        ]
+        lines.append(
+            f"| {low} to {high} | {len(part):,} | {' | '.join(f'{share:.1f} %' for share in shares)} |"
+        )
     heading = "| limits | pairs | the policy | McNemar in any group, 5 % | a drop of 2 points in any group |"
     return "\n".join([heading, f"|---|{'---:|' * 4}", *lines])
 
@@ -92,8 +103,12 @@ def pairs(names: list[str]) -> str:
     for before, after in zip(names[::2], names[1::2], strict=True):
         sides = Sides(before=load_snapshot(before), after=load_snapshot(after))
         comparison = compare(before=sides.before, after=sides.after, on_mismatch="intersect")
-        answers = [apply_policy(load_policy(name), sides, comparison=comparison).answer for name in READY]
-        groups = [group for group in comparison.groups if group.level in ("all", "category") and group.n]
+        answers = [
+            apply_policy(load_policy(name), sides, comparison=comparison).answer for name in READY
+        ]
+        groups = [
+            group for group in comparison.groups if group.level in ("all", "category") and group.n
+        ]
         tested = sum(group["p_value"] <= 0.05 and group.net_change < 0 for group in groups)
         dropped = sum(group.net_change < -0.02 for group in groups)
         change = comparison.all["net_change_estimate"]
@@ -104,7 +119,9 @@ def pairs(names: list[str]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path)
     parser.add_argument("--worlds", type=int, default=2000)
     parser.add_argument("--pairs", nargs="+", default=[])

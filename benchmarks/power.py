@@ -26,7 +26,9 @@ KINDS = (
 )
 
 
-def seen(pairs: int, families: int, slope: float, *, kind: str, held: bool, permuted: bool, studies: int) -> float:
+def seen(
+    pairs: int, families: int, slope: float, *, kind: str, held: bool, permuted: bool, studies: int
+) -> float:
     """Share of studies in which the interval of the slope does not contain 0."""
     rng = np.random.default_rng([pairs, families, int(10 * slope), len(kind), held, permuted])
     family = np.sort(np.arange(pairs) % families)
@@ -38,7 +40,11 @@ def seen(pairs: int, families: int, slope: float, *, kind: str, held: bool, perm
         x = rng.normal(size=pairs) if kind == "within families" else of_family[family]
         y = 10 + slope * x + 2 * rng.normal(size=families)[family] + 2 * rng.normal(size=pairs)
         if permuted:
-            x = rng.permutation(of_family)[family] if kind == "a word of two" else rng.permutation(x)
+            x = (
+                rng.permutation(of_family)[family]
+                if kind == "a word of two"
+                else rng.permutation(x)
+            )
         columns = {"x": x}
         if held:
             columns["other"] = 0.5 * x + np.sqrt(0.75) * rng.normal(size=pairs)
@@ -48,7 +54,9 @@ def seen(pairs: int, families: int, slope: float, *, kind: str, held: bool, perm
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--studies", type=int, default=2000)
     studies = parser.parse_args().studies
     print("| pairs, families | covariate | held | permuted | 1 point | 2 points | 4 points |")
@@ -56,11 +64,15 @@ def main() -> None:
     for pairs, families in PAIRS:
         for kind, held in KINDS:
             shares = [
-                seen(pairs, families, slope, kind=kind, held=held, permuted=permuted, studies=studies)
+                seen(
+                    pairs, families, slope, kind=kind, held=held, permuted=permuted, studies=studies
+                )
                 for slope, permuted in ((0.0, True), *((slope, False) for slope in SLOPES))
             ]
             cells = " | ".join(f"{100 * share:.1f}" for share in shares)
-            print(f"| {pairs}, {families} | {kind} | {'yes' if held else ''} | {cells} |", flush=True)
+            print(
+                f"| {pairs}, {families} | {kind} | {'yes' if held else ''} | {cells} |", flush=True
+            )
 
 
 if __name__ == "__main__":

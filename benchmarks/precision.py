@@ -64,9 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     full, tokenizer = make_model(VOCABULARY), make_tokenizer(VOCABULARY)
     half = make_model(VOCABULARY, dtype=torch.bfloat16)
-    full.load_state_dict({name: weight.float() for name, weight in half.state_dict().items()})  # the same weights
+    full.load_state_dict(
+        {name: weight.float() for name, weight in half.state_dict().items()}
+    )  # the same weights
     console = Console(width=110)
-    console.print("| endings | engine | choices of bf16 that are not those of fp32 | ties at the top |")
+    console.print(
+        "| endings | engine | choices of bf16 that are not those of fp32 | ties at the top |"
+    )
     console.print("|---|---|---|---|")
     for kind in ("unlike", "one apart"):
         items = endings(kind, count)

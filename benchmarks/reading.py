@@ -43,7 +43,11 @@ def row(number: int, question: str, options: list[str], rng: random.Random) -> d
     named = hashlib.sha256(question.encode()).hexdigest()
     return {
         "doc_id": number,
-        "doc": {"id": f"q{number}", "question": question, "choices": {"text": options, "label": list("ABCD")}},
+        "doc": {
+            "id": f"q{number}",
+            "question": question,
+            "choices": {"text": options, "label": list("ABCD")},
+        },
         "target": str(gold),
         "arguments": {
             f"gen_args_{place}": {"arg_0": f"Question: {question}\nAnswer:", "arg_1": f" {option}"}
@@ -91,10 +95,17 @@ def main(rows: int) -> None:
                 command = [sys.executable, __file__, reader, str(path)]
                 done = subprocess.run(command, capture_output=True, text=True, check=True)
                 turns[reader].append(json.loads(done.stdout))
-    print(f"{rows:,} rows, {size:,.0f} MiB; {platform.processor() or platform.machine()}, {os.cpu_count()} cores, ")
-    print(f"Python {platform.python_version()}\n\n| reader | s | s of processor | peak MiB | times the file |")
+    print(
+        f"{rows:,} rows, {size:,.0f} MiB; {platform.processor() or platform.machine()}, {os.cpu_count()} cores, "
+    )
+    print(
+        f"Python {platform.python_version()}\n\n| reader | s | s of processor | peak MiB | times the file |"
+    )
     print("|---|---|---|---|---|")
-    middle = {reader: [statistics.median(part) for part in zip(*found, strict=True)] for reader, found in turns.items()}
+    middle = {
+        reader: [statistics.median(part) for part in zip(*found, strict=True)]
+        for reader, found in turns.items()
+    }
     for reader, (found, wall, cpu, peak) in middle.items():
         assert found == rows
         print(f"| {reader} | {wall:.1f} | {cpu:.1f} | {peak:,.0f} | {peak / size:.2f} |")

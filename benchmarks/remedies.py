@@ -86,7 +86,9 @@ class World:
 
     def __init__(self) -> None:
         world = facts()
-        known = np.random.default_rng(SEED).permutation(len(world)) < round(KNOWN_SHARE * len(world))
+        known = np.random.default_rng(SEED).permutation(len(world)) < round(
+            KNOWN_SHARE * len(world)
+        )
         self.tokenizer: Any = make_tokenizer(world)
         items = dict(zip((fact.text for fact in world), demo_probe(), strict=True))
         taught = [fact for fact, is_known in zip(world, known, strict=True) if is_known]
@@ -133,7 +135,11 @@ class LanguageModel(World):
         self.tokenizer = AutoTokenizer.from_pretrained(model)
         self.base = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
         self.pool = out / "replay.jsonl"
-        new = [pair for pair in zip(facts(), demo_probe(), strict=True) if pair[0].relation.category in TAUGHT]
+        new = [
+            pair
+            for pair in zip(facts(), demo_probe(), strict=True)
+            if pair[0].relation.category in TAUGHT
+        ]
         new = [new[at] for at in np.random.default_rng(SEED).permutation(len(new))[: self.facts]]
         self.rows = [f"{fact.text} {fact.value}." for fact, _ in new]
         self.new = Probe([item for _, item in new], name="new")
@@ -147,7 +153,10 @@ class LanguageModel(World):
         probe = Probe(short[: 4 * self.watches], name=name)
         found = Scorer(probe, self.tokenizer, self.base).score(self.base)
         known = clearly_known(found)
-        return Probe([item for item, is_known in zip(probe, known, strict=True) if is_known][: self.watches], name=name)
+        return Probe(
+            [item for item, is_known in zip(probe, known, strict=True) if is_known][: self.watches],
+            name=name,
+        )
 
     def replay(self, count: int, *, seed: int) -> list[str]:
         """Texts of the base after the shipped prompts, drawn from one pool for all seeds."""
@@ -161,7 +170,9 @@ class LanguageModel(World):
                 forbidden=[load_probe("standard"), load_probe("confirmation")],
                 tokens=self.tokens,
             )
-            self.pool.write_text("".join(json.dumps(row) + "\n" for row in found.rows), encoding="utf-8")
+            self.pool.write_text(
+                "".join(json.dumps(row) + "\n" for row in found.rows), encoding="utf-8"
+            )
         rows = [json.loads(line) for line in self.pool.read_text(encoding="utf-8").splitlines()]
         texts = [f"{row['prompt']}{row['completion']}" for row in rows]
         return [str(text) for text in np.random.default_rng(seed).permutation(texts)[:count]]
@@ -182,7 +193,9 @@ def cell(world: World, remedy: str, seed: int, folder: Path) -> dict[str, Any]:
     rows = [str(row) for row in rng.permutation(rows)]
     weight = given.get("weight", 0.0)
     probe = Probe([*world.watched, *world.new], name="watched and new")
-    watcher = ForgetWatchCallback(probe, every=world.every, max_overhead=None, lineage=False, guard=None)
+    watcher = ForgetWatchCallback(
+        probe, every=world.every, max_overhead=None, lineage=False, guard=None
+    )
     torch.manual_seed(seed)
     run = folder / f"{remedy.replace(' ', '-').replace('/', '')}-{seed}"
     trainer = Trainer(
@@ -203,9 +216,13 @@ def cell(world: World, remedy: str, seed: int, folder: Path) -> dict[str, Any]:
         ),
         train_dataset=Dataset.from_dict({"text": rows}),
         processing_class=world.tokenizer,
-        peft_config=LoraConfig(r=8, lora_alpha=16, target_modules="all-linear") if given.get("lora") else None,
+        peft_config=LoraConfig(r=8, lora_alpha=16, target_modules="all-linear")
+        if given.get("lora")
+        else None,
         callbacks=[watcher],
-        retention=Retention(probe=world.usable, weight=weight, batch=world.kept) if weight else None,
+        retention=Retention(probe=world.usable, weight=weight, batch=world.kept)
+        if weight
+        else None,
     )
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
@@ -219,15 +236,21 @@ def cell(world: World, remedy: str, seed: int, folder: Path) -> dict[str, Any]:
     if remedy == "nothing":
         merged = world.fresh()
         tuned = trainer.model.state_dict()
-        merged.load_state_dict({name: (value + tuned[name]) / 2 for name, value in world.base.state_dict().items()})
-        found["merged"] = measured(world, base, Scorer(probe, world.tokenizer, merged).score(merged))
+        merged.load_state_dict(
+            {name: (value + tuned[name]) / 2 for name, value in world.base.state_dict().items()}
+        )
+        found["merged"] = measured(
+            world, base, Scorer(probe, world.tokenizer, merged).score(merged)
+        )
     return found
 
 
 def clearly_known(base: Snapshot) -> NDArray[np.bool_]:
     """Which questions the base clearly knows: right, of three options or more, with 80 % of their probability."""
     k = np.array([len(scores) for scores in base.table["choice_logprobs"].to_pylist()])
-    known: NDArray[np.bool_] = (base.floats("correct") == 1) & (base.floats("gold_share") >= 0.8) & (k >= 3)
+    known: NDArray[np.bool_] = (
+        (base.floats("correct") == 1) & (base.floats("gold_share") >= 0.8) & (k >= 3)
+    )
     return known
 
 
@@ -235,10 +258,16 @@ def measured(world: World, base: Snapshot, look: Snapshot) -> dict[str, float]:
     """Share of the new task that is right, and of the watched questions that were clearly known and are wrong."""
     new = np.isin(base.texts("item_id"), [item.id for item in world.new])
     now, known = look.floats("correct"), ~new & clearly_known(base)
-    return {"new": float(now[new].mean()), "lost": float((now[known] == 0).mean()), "known": int(known.sum())}
+    return {
+        "new": float(now[new].mean()),
+        "lost": float((now[known] == 0).mean()),
+        "known": int(known.sum()),
+    }
 
 
-def points(cells: Sequence[dict[str, Any]], learned: float = LEARNED) -> dict[str, dict[int, dict[str, float]]]:
+def points(
+    cells: Sequence[dict[str, Any]], learned: float = LEARNED
+) -> dict[str, dict[int, dict[str, float]]]:
     """By remedy and seed: the end of the training, and its first look at which enough of the new task is right."""
     found: dict[str, dict[int, dict[str, float]]] = {}
     for one in cells:
@@ -247,7 +276,9 @@ def points(cells: Sequence[dict[str, Any]], learned: float = LEARNED) -> dict[st
         end = looks[-1]
         row = {"new": end["new"], "lost": end["lost"]}
         row |= (
-            {"at": math.nan, "step": math.nan} if reached is None else {"at": reached["lost"], "step": reached["step"]}
+            {"at": math.nan, "step": math.nan}
+            if reached is None
+            else {"at": reached["lost"], "step": reached["step"]}
         )
         found.setdefault(one["remedy"], {})[one["seed"]] = row
         if "merged" in one:
@@ -269,7 +300,9 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def table(out: Path, learned: float = LEARNED) -> None:
-    cells = [json.loads(line) for line in (out / "cells.jsonl").read_text(encoding="utf-8").splitlines()]
+    cells = [
+        json.loads(line) for line in (out / "cells.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     by_remedy = points(cells, learned)
     nothing = by_remedy["nothing"]
     rows = []
@@ -303,17 +336,30 @@ def table(out: Path, learned: float = LEARNED) -> None:
 def figure(tables: dict[str, Path], path: Path) -> None:
     """A panel for each table: what was lost with each remedy, its interval against none, and the new task."""
     drawn = Figure(figsize=(11, 3.9), layout="constrained")
-    for panel, (title, out) in zip(drawn.subplots(1, len(tables), squeeze=False)[0], tables.items(), strict=True):
+    for panel, (title, out) in zip(
+        drawn.subplots(1, len(tables), squeeze=False)[0], tables.items(), strict=True
+    ):
         with (out / "remedies.csv").open(encoding="utf-8") as file:
-            rows = [{key: _number(value) for key, value in row.items()} for row in csv.DictReader(file)]
+            rows = [
+                {key: _number(value) for key, value in row.items()} for row in csv.DictReader(file)
+            ]
         nothing = next(row["lost"] for row in rows if row["remedy"] == "nothing")
         rows.sort(key=lambda row: -row["lost"])
         for at, row in enumerate(rows):
             low, high = (100 * (nothing + row[f"lost {end}"]) for end in ("low", "high"))
             panel.hlines(at, max(low, 0.0), high, color="#1f3b73", linewidth=1.5)
-            panel.plot(100 * row["lost"], at, "o", color="#b3261e" if row["remedy"] == "nothing" else "#1f3b73")
+            panel.plot(
+                100 * row["lost"],
+                at,
+                "o",
+                color="#b3261e" if row["remedy"] == "nothing" else "#1f3b73",
+            )
             panel.annotate(
-                f"{100 * row['new']:.0f} %", (1.02, at), xycoords=("axes fraction", "data"), va="center", fontsize=9
+                f"{100 * row['new']:.0f} %",
+                (1.02, at),
+                xycoords=("axes fraction", "data"),
+                va="center",
+                fontsize=9,
             )
         panel.axvline(100 * nothing, color="#b3261e", linewidth=0.8, linestyle=":")
         panel.set_yticks(range(len(rows)), [row["remedy"] for row in rows], fontsize=9)
@@ -332,18 +378,28 @@ def _number(value: str) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--model", default="", help="A language model; without it, the demo's.")
-    parser.add_argument("--learned", type=float, default=LEARNED, help="Share of the new task for the last column.")
+    parser.add_argument(
+        "--learned", type=float, default=LEARNED, help="Share of the new task for the last column."
+    )
     parser.add_argument("--table", action="store_true")
-    parser.add_argument("--figure", type=Path, help="Draw the tables of OUT and --beside into this file.")
-    parser.add_argument("--beside", type=Path, help="Folder of the language model's cells, for the figure.")
+    parser.add_argument(
+        "--figure", type=Path, help="Draw the tables of OUT and --beside into this file."
+    )
+    parser.add_argument(
+        "--beside", type=Path, help="Folder of the language model's cells, for the figure."
+    )
     given = parser.parse_args()
     if given.figure:
         tables = {"two layers, six seeds": given.out}
-        tables |= {} if given.beside is None else {"SmolLM2-135M-Instruct, three seeds": given.beside}
+        tables |= (
+            {} if given.beside is None else {"SmolLM2-135M-Instruct, three seeds": given.beside}
+        )
         figure(tables, given.figure)
         return
     if given.table:
@@ -363,7 +419,10 @@ def main() -> None:
             found = cell(world, remedy, seed, given.out / "runs")
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(found) + "\n")
-            print(f"{remedy}, seed {seed}: {time.perf_counter() - started:.0f} s, {found['looks'][-1]}", flush=True)
+            print(
+                f"{remedy}, seed {seed}: {time.perf_counter() - started:.0f} s, {found['looks'][-1]}",
+                flush=True,
+            )
     table(given.out, given.learned)
 
 

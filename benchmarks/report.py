@@ -49,12 +49,17 @@ def make_probe(given: argparse.Namespace) -> Probe:
     )
 
 
-def make_look(probe: Probe, rng: np.random.Generator, *, step: int, share: float, written: int) -> Snapshot:
+def make_look(
+    probe: Probe, rng: np.random.Generator, *, step: int, share: float, written: int
+) -> Snapshot:
     """A look at which a share of the answers differs from the start, where two thirds are right."""
     items, gold = len(probe), np.arange(len(probe)) % 4
     right = (np.arange(items) % 3 > 0) ^ (rng.permutation(items) < share * items)
     words = "step by step we find that this and that follows from it "
-    outputs = [f"{words * (written // len(words))} {i % 7 if one else i % 5}" for i, one in enumerate(right)]
+    outputs = [
+        f"{words * (written // len(words))} {i % 7 if one else i % 5}"
+        for i, one in enumerate(right)
+    ]
     return Snapshot.from_columns(
         {
             "item_id": [item.id for item in probe],
@@ -83,7 +88,9 @@ def main() -> None:
     given = parser.parse_args()
     rng, probe = np.random.default_rng(0), make_probe(given)
     looks = [
-        make_look(probe, rng, step=100 * at, share=FLIPPED * at / given.looks, written=given.written)
+        make_look(
+            probe, rng, step=100 * at, share=FLIPPED * at / given.looks, written=given.written
+        )
         for at in range(given.looks + 1)
     ]
     run, seconds = timed(lambda: Trajectory.of(looks))
@@ -100,8 +107,12 @@ def main() -> None:
     for name, make in makes.items():
         text, seconds = timed(make)
         rows.append((name, seconds, len(text.encode())))
-    print(f"{given.items:,} items, {given.looks} looks, {given.tasks} tasks, outputs of {given.written:,} characters;")
-    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}\n")
+    print(
+        f"{given.items:,} items, {given.looks} looks, {given.tasks} tasks, outputs of {given.written:,} characters;"
+    )
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}\n"
+    )
     print("| part | s | KB |\n|---|---|---|")
     for name, seconds, size in rows:
         print(f"| {name} | {seconds:.1f} | {size / 1000:,.0f} |")

@@ -52,31 +52,76 @@ SECONDS = 60
 LIMIT = 12 * 2**30
 """Address space of the process of one architecture, bytes."""
 WORDS = 160
-COLUMNS = ("name", "class", "result", "difference", "layout", "attention", "head", "reason", "seconds")
+COLUMNS = (
+    "name",
+    "class",
+    "result",
+    "difference",
+    "layout",
+    "attention",
+    "head",
+    "reason",
+    "seconds",
+)
 
-CAPS = ("attn_logit_softcapping", "final_logit_softcapping", "logits_soft_cap", "output_logit_soft_cap")
+CAPS = (
+    "attn_logit_softcapping",
+    "final_logit_softcapping",
+    "logits_soft_cap",
+    "output_logit_soft_cap",
+)
 """Settings that cap logits or attention scores; those without a default are left alone."""
 SMALL: dict[str, Any] = {
     **dict.fromkeys(("hidden_size", "n_embd", "d_model", "dim", "embedding_size", "emb_dim"), 64),
     **dict.fromkeys(("out_hidden_size", "text_hidden_size", "adapter_in_dim"), 64),
-    **dict.fromkeys(("intermediate_size", "ffn_dim", "d_inner", "n_inner", "ffn_hidden_size", "decoder_ffn_dim"), 96),
+    **dict.fromkeys(
+        (
+            "intermediate_size",
+            "ffn_dim",
+            "d_inner",
+            "n_inner",
+            "ffn_hidden_size",
+            "decoder_ffn_dim",
+        ),
+        96,
+    ),
     **dict.fromkeys(("encoder_ffn_dim", "dff", "dim_ff", "shared_expert_intermediate_size"), 96),
-    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "encoder_layers"), 2),
+    **dict.fromkeys(
+        (
+            "num_hidden_layers",
+            "n_layer",
+            "n_layers",
+            "num_layers",
+            "decoder_layers",
+            "encoder_layers",
+        ),
+        2,
+    ),
     **dict.fromkeys(("num_attention_heads", "n_head", "n_heads", "decoder_attention_heads"), 4),
     **dict.fromkeys(("encoder_attention_heads", "num_heads", "num_decoder_attention_heads"), 4),
     **dict.fromkeys(("num_key_value_heads", "num_kv_heads"), 2),
-    **dict.fromkeys(("head_dim", "qk_nope_head_dim", "v_head_dim", "kv_channels", "attention_head_dim"), 16),
+    **dict.fromkeys(
+        ("head_dim", "qk_nope_head_dim", "v_head_dim", "kv_channels", "attention_head_dim"), 16
+    ),
     **dict.fromkeys(("q_lora_rank", "kv_lora_rank", "swa_head_dim", "swa_v_head_dim"), 16),
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), 4),
     **dict.fromkeys(("num_experts_per_tok", "moe_k", "moe_topk", "top_k_experts"), 2),
-    **dict.fromkeys(("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size_mlp"), 32),
+    **dict.fromkeys(
+        ("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size_mlp"), 32
+    ),
     **dict.fromkeys(("n_group", "topk_group", "n_shared_experts", "first_k_dense_replace"), 1),
     **dict.fromkeys(("mamba_d_state", "state_size", "ssm_state_size", "time_step_rank"), 8),
-    **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"), 512),
+    **dict.fromkeys(
+        ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"), 512
+    ),
     **dict.fromkeys(("linear_num_key_heads", "mamba_n_groups", "n_groups"), 1),
-    **dict.fromkeys(("linear_key_head_dim", "linear_value_head_dim", "mamba_head_dim", "mamba_headdim"), 16),
+    **dict.fromkeys(
+        ("linear_key_head_dim", "linear_value_head_dim", "mamba_head_dim", "mamba_headdim"), 16
+    ),
     **dict.fromkeys(("mamba_num_heads", "mamba_n_heads", "n_mamba_heads"), 8),
-    **dict.fromkeys(("moe_shared_expert_intermediate_size", "shared_intermediate_size", "feed_forward_size"), 32),
+    **dict.fromkeys(
+        ("moe_shared_expert_intermediate_size", "shared_intermediate_size", "feed_forward_size"), 32
+    ),
     **dict.fromkeys(("num_encoder_layers", "num_decoder_layers", "depth"), 2),
     **dict.fromkeys(("num_encoder_attention_heads", "linear_num_value_heads"), 4),
     **dict.fromkeys(("image_size", "vision_image_size"), 28),
@@ -98,7 +143,11 @@ SMALL: dict[str, Any] = {
 """Sizes by the names that configurations use; those that a configuration does not have are left out."""
 
 
-_GLOBAL_HEADS: dict[str, Any] = {"global_head_dim": 16, "num_global_key_value_heads": 2, "num_kv_shared_layers": 0}
+_GLOBAL_HEADS: dict[str, Any] = {
+    "global_head_dim": 16,
+    "num_global_key_value_heads": 2,
+    "num_kv_shared_layers": 0,
+}
 _GEMMA3N: dict[str, Any] = {
     **{"num_kv_shared_layers": 0, "laurel_rank": 8, "hidden_size_per_layer_input": 16},
     **{"vocab_size_per_layer_input": 170, "activation_sparsity_pattern": [0.0, 0.0]},
@@ -107,11 +156,22 @@ _GEMMA3N: dict[str, Any] = {
 
 def _mrope(*sections: int) -> dict[str, Any]:
     """Shares of a head for the positions in time, height and width."""
-    return {"text_config": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": sections}}}
+    return {
+        "text_config": {
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 1e4,
+                "mrope_section": sections,
+            }
+        }
+    }
 
 
 BY_HAND: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("glm46v", "glm4v", "glm_ocr", "glmga", "paddleocr_vl", "qwen2_5_vl", "qwen2_vl"), _mrope(2, 3, 3)),
+    **dict.fromkeys(
+        ("glm46v", "glm4v", "glm_ocr", "glmga", "paddleocr_vl", "qwen2_5_vl", "qwen2_vl"),
+        _mrope(2, 3, 3),
+    ),
     "glm4v_moe": _mrope(1, 1, 2),
     "bamba": {"attn_layer_indices": [1]},
     "dbrx": {
@@ -141,11 +201,26 @@ def tokenizer() -> Any:
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    words = ["<pad>", "<eos>", "<unk>", "<bos>", *"ABCD", "Q", ":", *(f"w{i}" for i in range(WORDS))]
-    backend = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    words = [
+        "<pad>",
+        "<eos>",
+        "<unk>",
+        "<bos>",
+        *"ABCD",
+        "Q",
+        ":",
+        *(f"w{i}" for i in range(WORDS)),
+    ]
+    backend = Tokenizer(
+        models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>")
+    )
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
-        tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>", eos_token="<eos>", bos_token="<bos>"
+        tokenizer_object=backend,
+        unk_token="<unk>",
+        pad_token="<pad>",
+        eos_token="<eos>",
+        bos_token="<bos>",
     )
 
 
@@ -163,9 +238,15 @@ def probe(count: int) -> Probe:
         letters = index % 2 == 0
         # Multi-token choices that begin alike branch below the context.
         first = words(1)
-        choices = [f" {x}" for x in "ABCD"[:k]] if letters else [f" {first} {words(1 + n % 3)}" for n in range(k)]
+        choices = (
+            [f" {x}" for x in "ABCD"[:k]]
+            if letters
+            else [f" {first} {words(1 + n % 3)}" for n in range(k)]
+        )
         prompt = f"{beginnings[index * 3 // count]} Q {words(3 + index % 9)} :".strip()
-        items.append(Item(id=str(index), task="t", prompt=prompt, choices=tuple(choices), answer=index % k))
+        items.append(
+            Item(id=str(index), task="t", prompt=prompt, choices=tuple(choices), answer=index % k)
+        )
     return Probe(items, name="sweep")
 
 
@@ -194,9 +275,19 @@ def small(kind: type, size: int) -> dict[str, Any]:
     except Exception:  # the settings by hand have to make it
         default = None
     rope = getattr(default, "rope_parameters", None)
-    if isinstance(rope, dict) and "mrope_section" in rope:  # positions in time, height and width share a head
-        half = int(settings.get("qk_rope_head_dim", 16) * float(rope.get("partial_rotary_factor") or 1)) // 2
-        settings["rope_parameters"] = {**rope, "mrope_section": [half - 2 * (half // 3), half // 3, half // 3]}
+    if (
+        isinstance(rope, dict) and "mrope_section" in rope
+    ):  # positions in time, height and width share a head
+        half = (
+            int(
+                settings.get("qk_rope_head_dim", 16) * float(rope.get("partial_rotary_factor") or 1)
+            )
+            // 2
+        )
+        settings["rope_parameters"] = {
+            **rope,
+            "mrope_section": [half - 2 * (half // 3), half // 3, half // 3],
+        }
     for name, part in getattr(kind, "sub_configs", {}).items():
         if part.__name__ != "AutoConfig":
             settings[name] = small(part, size)
@@ -208,7 +299,9 @@ def small(kind: type, size: int) -> dict[str, Any]:
     lists = {
         name: value
         for name in there
-        if isinstance(value := vars(default).get(name), (list, tuple)) and len(value) == layers and layers > 1
+        if isinstance(value := vars(default).get(name), (list, tuple))
+        and len(value) == layers
+        and layers > 1
     }
     kinds = {name: list(dict.fromkeys(map(str, value))) for name, value in lists.items()}
     count = max([2, *map(len, kinds.values())])
@@ -248,14 +341,18 @@ def _merged(settings: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return {**settings, **nested}
 
 
-def log_likelihoods(model: nn.Module, context: Sequence[int], choices: Sequence[Sequence[int]]) -> np.ndarray:
+def log_likelihoods(
+    model: nn.Module, context: Sequence[int], choices: Sequence[Sequence[int]]
+) -> np.ndarray:
     """Log-likelihood of each choice by a forward pass of its own, nats."""
     found = []
     for choice in choices:
         with torch.no_grad():
             logits: Tensor = model(input_ids=torch.tensor([[*context, *choice]])).logits[0]
         logprobs = logits[: len(context) + len(choice)].double().log_softmax(-1)
-        found.append(sum(float(logprobs[len(context) - 1 + n, token]) for n, token in enumerate(choice)))
+        found.append(
+            sum(float(logprobs[len(context) - 1 + n, token]) for n, token in enumerate(choice))
+        )
     return np.array(found)
 
 
@@ -268,7 +365,13 @@ def sweep(name: str, kind: str, items: int, *, with_flash: bool = False) -> dict
     # A model that did not become tiny fails at once, and leaves the machine alone.
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT, resource.RLIM_INFINITY))
     started, tok, wanted = time.perf_counter(), tokenizer(), probe(items)
-    row: dict[str, Any] = {"name": name, "class": kind, "difference": "", "layout": "", "attention": ""}
+    row: dict[str, Any] = {
+        "name": name,
+        "class": kind,
+        "difference": "",
+        "layout": "",
+        "attention": "",
+    }
     row |= {"head": "", "reason": ""}
     try:
         model = make(name, kind, len(tok) + 6)
@@ -284,14 +387,36 @@ def sweep(name: str, kind: str, items: int, *, with_flash: bool = False) -> dict
         snapshot = scorer.score(model)
         watcher.remove()
     except ScoringError as error:
-        return {**row, "result": "refused", "reason": first_line(error), "seconds": time.perf_counter() - started}
+        return {
+            **row,
+            "result": "refused",
+            "reason": first_line(error),
+            "seconds": time.perf_counter() - started,
+        }
     except Exception as error:
-        return {**row, "result": "failed", "reason": first_line(error), "seconds": time.perf_counter() - started}
+        return {
+            **row,
+            "result": "failed",
+            "reason": first_line(error),
+            "seconds": time.perf_counter() - started,
+        }
     try:
-        expected = [log_likelihoods(model, encoded_context(tok, item), encoded(tok, item)) for item in wanted]
-    except Exception as error:  # nothing to compare with: the model itself does not read these texts
-        return {**row, "result": "not made", "reason": first_line(error), "seconds": time.perf_counter() - started}
-    found = np.concatenate([np.array(values) for values in snapshot.table["choice_logprobs"].to_pylist()])
+        expected = [
+            log_likelihoods(model, encoded_context(tok, item), encoded(tok, item))
+            for item in wanted
+        ]
+    except (
+        Exception
+    ) as error:  # nothing to compare with: the model itself does not read these texts
+        return {
+            **row,
+            "result": "not made",
+            "reason": first_line(error),
+            "seconds": time.perf_counter() - started,
+        }
+    found = np.concatenate(
+        [np.array(values) for values in snapshot.table["choice_logprobs"].to_pylist()]
+    )
     difference = float(np.max(np.abs(found - np.concatenate(expected))))
     return {
         **row,
@@ -326,14 +451,23 @@ def flash(
         raise ValueError("a flash kernel takes no mask for each pair of tokens")
     groups = query.shape[1] // key.shape[1]
     key, value = (part.repeat_interleave(groups, dim=1) for part in (key, value))
-    scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    scores = (
+        query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    )
     scores = scores if softcap is None else softcap * torch.tanh(scores / softcap)
-    distance = torch.arange(query.shape[2])[:, None] + key.shape[2] - query.shape[2] - torch.arange(key.shape[2])
+    distance = (
+        torch.arange(query.shape[2])[:, None]
+        + key.shape[2]
+        - query.shape[2]
+        - torch.arange(key.shape[2])
+    )
     seen = (distance >= 0) & (distance < (sliding_window or key.shape[2] + 1))
     seen = seen if attention_mask is None else seen & attention_mask.bool()[:, None, None]
     scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
     if s_aux is not None:
-        scores = torch.cat([scores, s_aux.reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)], dim=-1)
+        scores = torch.cat(
+            [scores, s_aux.reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)], dim=-1
+        )
     weights = scores.softmax(-1)[..., : key.shape[2]]
     return (weights @ value).transpose(1, 2).contiguous(), None
 
@@ -356,7 +490,9 @@ def head_of(scorer: Scorer) -> str:
     rule = getattr(scorer.engine._forward, "rule", None)
     if rule is None:
         return "logits"
-    parts = [f"scale {rule.scale:.3g}"] * (rule.scale != 1) + [f"cap {rule.cap}"] * (rule.cap is not None)
+    parts = [f"scale {rule.scale:.3g}"] * (rule.scale != 1) + [f"cap {rule.cap}"] * (
+        rule.cap is not None
+    )
     return " ".join(["hidden", *parts])
 
 
@@ -365,7 +501,9 @@ def in_process(name: str, kind: str, items: int, *, with_flash: bool) -> dict[st
     context = multiprocessing.get_context("fork")  # transformers is imported once
     receiver, sender = context.Pipe(duplex=False)
     started = time.perf_counter()
-    process = context.Process(target=lambda: sender.send(sweep(name, kind, items, with_flash=with_flash)))
+    process = context.Process(
+        target=lambda: sender.send(sweep(name, kind, items, with_flash=with_flash))
+    )
     process.start()
     sender.close()
     error = f"more than {SECONDS} s"
@@ -415,8 +553,15 @@ def append(path: Path, row: dict[str, Any]) -> None:
 
 def markdown(rows: Sequence[dict[str, str]]) -> str:
     """Counts, and the names by layout."""
-    lines = [", ".join(f"{count} {result}" for result, count in Counter(row["result"] for row in rows).most_common())]
-    worst = max((float(row["difference"]) for row in rows if row["difference"]), default=float("nan"))
+    lines = [
+        ", ".join(
+            f"{count} {result}"
+            for result, count in Counter(row["result"] for row in rows).most_common()
+        )
+    ]
+    worst = max(
+        (float(row["difference"]) for row in rows if row["difference"]), default=float("nan")
+    )
     lines += [f"largest difference {worst:.1e} nats", ""]
     for layout in ("prefix", "trie", "rows"):
         names = [row["name"] for row in rows if row["layout"] == layout]
@@ -426,12 +571,20 @@ def markdown(rows: Sequence[dict[str, str]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--csv", type=Path, help="file to which each finished architecture is added")
+    parser.add_argument(
+        "--csv", type=Path, help="file to which each finished architecture is added"
+    )
     parser.add_argument("--only", default="", help="names, separated by commas")
     parser.add_argument("--items", type=int, default=24)
-    parser.add_argument("--flash", action="store_true", help="set the models to an attention like a flash kernel's")
-    parser.add_argument("--images", action="store_true", help="the models that take images and text")
-    parser.add_argument("--markdown", action="store_true", help="print the file as a table for a page, and stop")
+    parser.add_argument(
+        "--flash", action="store_true", help="set the models to an attention like a flash kernel's"
+    )
+    parser.add_argument(
+        "--images", action="store_true", help="the models that take images and text"
+    )
+    parser.add_argument(
+        "--markdown", action="store_true", help="print the file as a table for a page, and stop"
+    )
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
@@ -440,7 +593,11 @@ def main() -> None:
     if given.markdown:
         print(markdown(list(done.values())))
         return
-    kinds = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES if given.images else MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    kinds = (
+        MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+        if given.images
+        else MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    )
     wanted = [name for name in given.only.split(",") if name] or list(kinds)
     table = Table(*COLUMNS)
     rows = []

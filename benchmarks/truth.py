@@ -60,7 +60,12 @@ def know_or_guess_table(replications: int) -> None:
     for name, (settings, persistences) in KNOW_OR_GUESS.items():
         for persistence in persistences:
             rng, errors = np.random.default_rng(SEED), []
-            for _ in track(range(replications), description=f"{name}, {persistence}", console=ERR, transient=True):
+            for _ in track(
+                range(replications),
+                description=f"{name}, {persistence}",
+                console=ERR,
+                transient=True,
+            ):
                 world = know_or_guess(rng, n=1000, persistence=persistence, **settings)
                 answers = world.answers
                 found = (
@@ -69,22 +74,31 @@ def know_or_guess_table(replications: int) -> None:
                     max(guess_corrected(answers).forgetting, 0.0),
                 )
                 errors.append(np.array(found) - world.lost)
-            bias, rmse = 100 * np.mean(errors, axis=0), 100 * np.sqrt(np.mean(np.square(errors), axis=0))
+            bias, rmse = (
+                100 * np.mean(errors, axis=0),
+                100 * np.sqrt(np.mean(np.square(errors), axis=0)),
+            )
             cells = " | ".join(f"{signed(b)} ({r:.1f})" for b, r in zip(bias, rmse, strict=True))
             OUT.print(f"| {name} | {persistence} | {cells} |")
 
 
 def logit_table(replications: int) -> None:
-    OUT.print("\nN = 1000, k = 4, half known, truth 3.0: bias in points, coverage of the 95 % interval / of the band")
+    OUT.print(
+        "\nN = 1000, k = 4, half known, truth 3.0: bias in points, coverage of the 95 % interval / of the band"
+    )
     OUT.print("| unknown half | noise | raw | paper | guess-corrected | known and lost, net (sd) |")
     OUT.print("|---|---|---|---|---|---|")
     for unknown, noise in product(UNKNOWN, (0.3, 1.0)):
         rng, rows = np.random.default_rng(SEED), []
-        for _ in track(range(replications), description=f"{unknown}, {noise}", console=ERR, transient=True):
+        for _ in track(
+            range(replications), description=f"{unknown}, {noise}", console=ERR, transient=True
+        ):
             world = logits(rng, n=1000, unknown=unknown, lost=0.03, noise=noise)
             row = [
                 raw_forgetting(world),
-                paper(world.answers.before, world.answers.after, world.answers.k).forgetting_unclipped,
+                paper(
+                    world.answers.before, world.answers.after, world.answers.k
+                ).forgetting_unclipped,
             ]
             found = guess_corrected(world.answers)
             rows.append([*row, found.forgetting, *covers(found, world.lost), known_lost(world)[1]])
@@ -101,13 +115,23 @@ def covers(found: object, truth: float) -> tuple[bool, bool]:
 
 
 def known_table(replications: int) -> None:
-    OUT.print("\nN = 2000, k = 4, weight noise .3, half of the unknown known in part: points of all items (sd)")
+    OUT.print(
+        "\nN = 2000, k = 4, weight noise .3, half of the unknown known in part: points of all items (sd)"
+    )
     OUT.print("| planted | raw | guess-corrected | known and lost | net |\n|---|---|---|---|---|")
     for lost in (0.0, 0.009, 0.045):
         rng, rows = np.random.default_rng(SEED), []
-        for _ in track(range(replications), description=f"planted {lost}", console=ERR, transient=True):
+        for _ in track(
+            range(replications), description=f"planted {lost}", console=ERR, transient=True
+        ):
             world = logits(rng, n=2000, unknown="partial", lost=lost, noise=0.3)
-            rows.append([raw_forgetting(world), guess_corrected(world.answers).forgetting, *known_lost(world)])
+            rows.append(
+                [
+                    raw_forgetting(world),
+                    guess_corrected(world.answers).forgetting,
+                    *known_lost(world),
+                ]
+            )
         mean, spread = 100 * np.mean(rows, axis=0), 100 * np.std(rows, axis=0)
         cells = " | ".join(f"{m:.2f} ({s:.2f})" for m, s in zip(mean, spread, strict=True))
         OUT.print(f"| {100 * lost:.1f} | {cells} |")
@@ -116,7 +140,9 @@ def known_table(replications: int) -> None:
 def half_known_table(_: int) -> None:
     """Nothing is lost: what the net makes of partial knowledge that the noise of training moves."""
     taus, items = (0.5, 0.7, 0.8, 0.9, 0.95), 200_000
-    OUT.print("\nN = 2000, k = 4, a tenth known, nothing lost, guesses confident: expected known_lost_net (z), by tau")
+    OUT.print(
+        "\nN = 2000, k = 4, a tenth known, nothing lost, guesses confident: expected known_lost_net (z), by tau"
+    )
     OUT.print("| gold attracts more by | noise | " + " | ".join(f"{tau}" for tau in taus) + " |")
     OUT.print("|---|---" + "|---" * len(taus) + "|")
     for half_known, noise in product((0.0, 1.0, 2.0, 4.0), (1.0, 2.0)):
@@ -142,18 +168,30 @@ def band_table(replications: int) -> None:
         covered = np.mean(inside, axis=0)
         plain.append(covered[0])
         band.append(covered[1])
-    OUT.print(f"\nguess-corrected in {len(worlds)} worlds, {replications} replications each: covers in >= 94 % of runs")
+    OUT.print(
+        f"\nguess-corrected in {len(worlds)} worlds, {replications} replications each: covers in >= 94 % of runs"
+    )
     for name, covered in (("plain 95 % interval", plain), ("band", band)):
-        OUT.print(f"{name}: {sum(c >= 0.94 for c in covered)} worlds, worst {100 * min(covered):.0f} %")
+        OUT.print(
+            f"{name}: {sum(c >= 0.94 for c in covered)} worlds, worst {100 * min(covered):.0f} %"
+        )
     for world, covered in zip(worlds, band, strict=True):
         if covered < 0.94:
-            OUT.print(f"  band {100 * covered:.0f} %: {world[0]}, noise {world[1]}, k = {world[2]}, lost {world[3]}")
+            OUT.print(
+                f"  band {100 * covered:.0f} %: {world[0]}, noise {world[1]}, k = {world[2]}, lost {world[3]}"
+            )
 
 
 if __name__ == "__main__":
     replications = int(sys.argv[1]) if len(sys.argv) > 1 else 4000
     OUT.print(f"{replications} replications, seed {SEED}")
-    parts = {know_or_guess_table: 1, logit_table: 1, known_table: 1, half_known_table: 1, band_table: 4}
+    parts = {
+        know_or_guess_table: 1,
+        logit_table: 1,
+        known_table: 1,
+        half_known_table: 1,
+        band_table: 4,
+    }
     for part, fraction in parts.items():
         if not sys.argv[2:] or part.__name__ in sys.argv[2:]:
             part(max(replications // fraction, 1))

@@ -31,8 +31,14 @@ def models(path: Path) -> tuple[dict[str, list[Any]], dict[str, list[np.ndarray]
     """Return (Columns of the items, log-likelihoods of each model by its name)."""
     table = pq.read_table(path)
     named = {name: table[name].to_pylist() for name in ("category", "gold")}
-    scores = [name for name in table.column_names if pa.types.is_list(table.schema.field(name).type)]
-    return named, {name: [np.array(row) for row in table[name].to_pylist()] for name in scores if "bytes" not in name}
+    scores = [
+        name for name in table.column_names if pa.types.is_list(table.schema.field(name).type)
+    ]
+    return named, {
+        name: [np.array(row) for row in table[name].to_pylist()]
+        for name in scores
+        if "bytes" not in name
+    }
 
 
 def snapshot(named: dict[str, list[Any]], scores: list[np.ndarray], rows: np.ndarray) -> Snapshot:
@@ -53,10 +59,16 @@ def snapshot(named: dict[str, list[Any]], scores: list[np.ndarray], rows: np.nda
     return Snapshot.from_columns(columns, {})
 
 
-def planted(scores: list[np.ndarray], gold: list[int], rng: np.random.Generator) -> list[np.ndarray]:
+def planted(
+    scores: list[np.ndarray], gold: list[int], rng: np.random.Generator
+) -> list[np.ndarray]:
     """Return scores by which a tenth of the clearly known is lost and as many wrong answers are learned."""
     share = [np.exp(row - np.logaddexp.reduce(row)) for row in scores]
-    known = [at for at, row in enumerate(share) if len(row) > 2 and row.argmax() == gold[at] and row.max() >= 0.8]
+    known = [
+        at
+        for at, row in enumerate(share)
+        if len(row) > 2 and row.argmax() == gold[at] and row.max() >= 0.8
+    ]
     wrong = [at for at, row in enumerate(scores) if row.argmax() != gold[at]]
     number = round(0.1 * len(known))
     moved = [(at, False) for at in rng.choice(known, number, replace=False)]
@@ -78,16 +90,29 @@ def doses(folder: Path) -> None:
         whole = compare(before=base, after=after).all
         cells = [
             f"{100 * change:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
-            for change, (low, high) in ((whole.net_change, whole.net_change_interval), estimated(whole))
+            for change, (low, high) in (
+                (whole.net_change, whole.net_change_interval),
+                estimated(whole),
+            )
         ]
-        print(f"| {float(name.removeprefix('dose_')):g} | {cells[0]} | {cells[1]} |".replace("| 0.", "| ."))
+        print(
+            f"| {float(name.removeprefix('dose_')):g} | {cells[0]} | {cells[1]} |".replace(
+                "| 0.", "| ."
+            )
+        )
 
 
 def draws(folder: Path, out: Path) -> None:
     """Write the shares of KEPT and FORGOT of each pair and size that are not there yet."""
-    known = {tuple(json.loads(line)[:2]) for line in out.read_text().splitlines()} if out.exists() else set()
+    known = (
+        {tuple(json.loads(line)[:2]) for line in out.read_text().splitlines()}
+        if out.exists()
+        else set()
+    )
     files = [models(folder / f"smollm2_{name}.parquet") for name in ("dose", "pairs")]
-    pairs = [(name, named, scores) for named, scores in files for name in [*scores][1:]] + [(PLANTED, *files[0])]
+    pairs = [(name, named, scores) for named, scores in files for name in [*scores][1:]] + [
+        (PLANTED, *files[0])
+    ]
     for size in SIZES:
         for name, named, scores in pairs:
             if (name, size) in known:
@@ -111,7 +136,9 @@ def draws(folder: Path, out: Path) -> None:
 
 def main() -> None:
     """Print the doses, or write the draws."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--doses", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("verdict.jsonl"))

@@ -22,10 +22,16 @@ def word_tokenizer(vocabulary: int) -> Any:
 
     words = ["<pad>", "<eos>", "<unk>", "<bos>", "\n", *"ABCD", ".", ":"]
     words += [f"w{i}" for i in range(vocabulary - len(words))]
-    backend = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    backend = Tokenizer(
+        models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>")
+    )
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
-        tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>", eos_token="<eos>", bos_token="<bos>"
+        tokenizer_object=backend,
+        unk_token="<unk>",
+        pad_token="<pad>",
+        eos_token="<eos>",
+        bos_token="<bos>",
     )
 
 
@@ -44,7 +50,11 @@ def text_tokenizer(probe: Probe, *, tokens: int = 8000) -> Any:
     )
     backend.train_from_iterator((text for item in probe for text in _texts(item)), trainer)
     return PreTrainedTokenizerFast(
-        tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>", bos_token="<bos>", model_max_length=8192
+        tokenizer_object=backend,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        bos_token="<bos>",
+        model_max_length=8192,
     )
 
 
@@ -71,7 +81,9 @@ def five_shot(items: int, *, subject: int = 246, shots: int = 5, seed: int = 7) 
         seed: Of the words that are drawn.
     """
     rng = random.Random(seed)
-    words = sorted({word for item in load_probe("standard") for text in _texts(item) for word in text.split()})
+    words = sorted(
+        {word for item in load_probe("standard") for text in _texts(item) for word in text.split()}
+    )
 
     def draw(low: int, high: int) -> str:
         # Most questions are short, and some are long.
@@ -88,12 +100,19 @@ def five_shot(items: int, *, subject: int = 246, shots: int = 5, seed: int = 7) 
         prefix = f"The following are multiple choice questions about {name}.\n\n{examples}"
         for index in range(first, min(first + subject, items)):
             prompt = f"{prefix}{question()}"
-            made.append(Item(id=str(index), task=name, prompt=prompt, choices=LETTERS, answer=index % 4))
+            made.append(
+                Item(id=str(index), task=name, prompt=prompt, choices=LETTERS, answer=index % 4)
+            )
     return Probe(made, name="five-shot")
 
 
 def llama(
-    vocabulary: int, shape: dict[str, int], *, kind: type | None = None, device: str = "cpu", **options: Any
+    vocabulary: int,
+    shape: dict[str, int],
+    *,
+    kind: type | None = None,
+    device: str = "cpu",
+    **options: Any,
 ) -> Any:
     """Llama with random weights, in evaluation mode.
 
@@ -107,11 +126,17 @@ def llama(
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    config = LlamaConfig(vocab_size=vocabulary, max_position_embeddings=32768, **{**shape, **options})
+    config = LlamaConfig(
+        vocab_size=vocabulary, max_position_embeddings=32768, **{**shape, **options}
+    )
     with torch.device(device):
         return (kind or LlamaForCausalLM)(config).eval()
 
 
 def parameters(model: nn.Module, *, without: Sequence[str] = ("embed", "lm_head")) -> int:
     """Number of weights in the layers: without the embeddings."""
-    return sum(p.numel() for name, p in model.named_parameters() if not any(part in name for part in without))
+    return sum(
+        p.numel()
+        for name, p in model.named_parameters()
+        if not any(part in name for part in without)
+    )

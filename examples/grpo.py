@@ -21,12 +21,18 @@ from forgetwatch import ForgetWatchCallback
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", default="forgetwatch-demo/base")
     parser.add_argument("--data", default="forgetwatch-demo/data/preferences/train.jsonl")
-    parser.add_argument("--probe", default="demo", help="for a pretrained model: standard, or a file of your own")
+    parser.add_argument(
+        "--probe", default="demo", help="for a pretrained model: standard, or a file of your own"
+    )
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--rate", type=float, default=3e-4, help="learning rate; for a pretrained model: 1e-6")
+    parser.add_argument(
+        "--rate", type=float, default=3e-4, help="learning rate; for a pretrained model: 1e-6"
+    )
     parser.add_argument("--output", default="runs/grpo")
     parser.add_argument("--tokens", type=int, default=2, help="tokens of an answer")
     return parser.parse_args()
@@ -34,7 +40,10 @@ def options() -> argparse.Namespace:
 
 def right_word(completions: list[str], chosen: list[str], **kwargs: object) -> list[float]:
     """Reward for answers that begin with the right word; replace it by your own."""
-    return [float(own.split()[:1] == right.split()[:1]) for own, right in zip(completions, chosen, strict=True)]
+    return [
+        float(own.split()[:1] == right.split()[:1])
+        for own, right in zip(completions, chosen, strict=True)
+    ]
 
 
 def main(given: argparse.Namespace) -> None:

@@ -21,14 +21,22 @@ from forgetwatch import ForgetWatchCallback
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", default="forgetwatch-demo/base")
     parser.add_argument("--data", default="forgetwatch-demo/data/texts/train.jsonl")
-    parser.add_argument("--probe", default="demo", help="for a pretrained model: standard, or a file of your own")
+    parser.add_argument(
+        "--probe", default="demo", help="for a pretrained model: standard, or a file of your own"
+    )
     parser.add_argument("--steps", type=int, default=120)
-    parser.add_argument("--rate", type=float, default=1e-3, help="learning rate; for a pretrained model: 2e-5")
+    parser.add_argument(
+        "--rate", type=float, default=1e-3, help="learning rate; for a pretrained model: 2e-5"
+    )
     parser.add_argument("--output", default="runs/guard")
-    parser.add_argument("--held-out", help="texts that are not trained on; by default a tenth of the data")
+    parser.add_argument(
+        "--held-out", help="texts that are not trained on; by default a tenth of the data"
+    )
     parser.add_argument("--every", type=int, default=20, help="steps between two evaluations")
     return parser.parse_args()
 
@@ -58,7 +66,11 @@ def main(given: argparse.Namespace) -> None:
         ),
         train_dataset=data,
         eval_dataset=held_out,
-        callbacks=[ForgetWatchCallback(given.probe, every="save", guard="stop", composite="mean_token_accuracy")],
+        callbacks=[
+            ForgetWatchCallback(
+                given.probe, every="save", guard="stop", composite="mean_token_accuracy"
+            )
+        ],
     )
     trainer.train()
     print("best checkpoint:", trainer.state.best_model_checkpoint)

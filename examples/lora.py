@@ -21,12 +21,18 @@ from forgetwatch import ForgetWatchCallback
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", default="forgetwatch-demo/base")
     parser.add_argument("--data", default="forgetwatch-demo/data/texts/train.jsonl")
-    parser.add_argument("--probe", default="demo", help="for a pretrained model: standard, or a file of your own")
+    parser.add_argument(
+        "--probe", default="demo", help="for a pretrained model: standard, or a file of your own"
+    )
     parser.add_argument("--steps", type=int, default=90)
-    parser.add_argument("--rate", type=float, default=1e-2, help="learning rate; for a pretrained model: 2e-4")
+    parser.add_argument(
+        "--rate", type=float, default=1e-2, help="learning rate; for a pretrained model: 2e-4"
+    )
     parser.add_argument("--output", default="runs/lora")
     return parser.parse_args()
 

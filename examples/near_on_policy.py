@@ -28,7 +28,9 @@ from forgetwatch.probes.shipped_probes import Fact, facts
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--output", type=Path, default=Path("runs/near-on-policy"))
     parser.add_argument("--base-steps", type=int, default=1500)
     parser.add_argument("--steps", type=int, default=120, help="steps of each method")
@@ -40,22 +42,43 @@ def make_base(known: list[Fact], world: list[Fact], folder: Path, *, steps: int)
     """Train a model on the facts that it is to know, and on copying any answer from a note."""
     torch.manual_seed(1)
     tokenizer = make_tokenizer(world)
-    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4}
-    ends = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
+    sizes = {
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
+    ends = {
+        "pad_token_id": tokenizer.pad_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "bos_token_id": None,
+    }
     config = LlamaConfig(
-        vocab_size=len(tokenizer), max_position_embeddings=64, tie_word_embeddings=True, **sizes, **ends
+        vocab_size=len(tokenizer),
+        max_position_embeddings=64,
+        tie_word_embeddings=True,
+        **sizes,
+        **ends,
     )
     model = LlamaForCausalLM(config)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     plain = [f"{fact.text} {fact.value} ." for fact in known]
     for _ in range(steps):
         noted = [world[at] for at in torch.randint(len(world), (32,))]
-        values = [fact.relation.values[int(torch.randint(len(fact.relation.values), ()))] for fact in noted]
-        notes = [f"{fact.text} {value} . {fact.text} {value} ." for fact, value in zip(noted, values, strict=True)]
+        values = [
+            fact.relation.values[int(torch.randint(len(fact.relation.values), ()))]
+            for fact in noted
+        ]
+        notes = [
+            f"{fact.text} {value} . {fact.text} {value} ."
+            for fact, value in zip(noted, values, strict=True)
+        ]
         rows = [plain[at] for at in torch.randint(len(plain), (32,))] + notes
         batch = tokenizer(rows, padding=True, return_tensors="pt")
         labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
-        model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], labels=labels).loss.backward()
+        model(
+            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], labels=labels
+        ).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
     model.save_pretrained(folder)
@@ -64,7 +87,9 @@ def make_base(known: list[Fact], world: list[Fact], folder: Path, *, steps: int)
 
 def right_word(completions: list[str], answer: list[str], **_: Any) -> list[float]:
     """Return the rewards: 1 if a completion begins with the right word."""
-    return [float(text.split()[:1] == [word]) for text, word in zip(completions, answer, strict=True)]
+    return [
+        float(text.split()[:1] == [word]) for text, word in zip(completions, answer, strict=True)
+    ]
 
 
 def trainers(base: str, new: list[Fact], given: argparse.Namespace) -> dict[str, Any]:
@@ -73,7 +98,12 @@ def trainers(base: str, new: list[Fact], given: argparse.Namespace) -> dict[str,
     prompts = {"prompt": [fact.text for fact in new]}
 
     def common(name: str, rate: float) -> dict[str, Any]:
-        every = {"max_steps": given.steps, "logging_steps": 20, "save_strategy": "no", "report_to": "none"}
+        every = {
+            "max_steps": given.steps,
+            "logging_steps": 20,
+            "save_strategy": "no",
+            "report_to": "none",
+        }
         return {
             "output_dir": str(given.output / name),
             "learning_rate": rate,
@@ -85,10 +115,17 @@ def trainers(base: str, new: list[Fact], given: argparse.Namespace) -> dict[str,
     def rest() -> dict[str, Any]:
         watcher = ForgetWatchCallback("demo", every=5, max_overhead=None, guard=None, lineage=False)
         model = AutoModelForCausalLM.from_pretrained(base)
-        return {"model": model, "processing_class": AutoTokenizer.from_pretrained(base), "callbacks": [watcher]}
+        return {
+            "model": model,
+            "processing_class": AutoTokenizer.from_pretrained(base),
+            "callbacks": [watcher],
+        }
 
     samples = {"max_completion_length": 2, "num_generations": 8, "per_device_train_batch_size": 32}
-    note = {"teacher_model_kind": "base", "teacher_prompt_template": "{privileged_context} {prompt}"}
+    note = {
+        "teacher_model_kind": "base",
+        "teacher_prompt_template": "{privileged_context} {prompt}",
+    }
     return {
         "SFT": lambda: SFTTrainer(
             args=SFTConfig(**common("SFT", 1e-4), per_device_train_batch_size=16, max_length=32),
@@ -121,7 +158,11 @@ def main(given: argparse.Namespace) -> None:
     order = torch.randperm(len(world), generator=torch.Generator().manual_seed(1)).tolist()
     is_known = set(order[: round(KNOWN_SHARE * len(world))])
     known = [fact for at, fact in enumerate(world) if at in is_known]
-    new = [fact for at, fact in enumerate(world) if at not in is_known and fact.relation.category in TAUGHT]
+    new = [
+        fact
+        for at, fact in enumerate(world)
+        if at not in is_known and fact.relation.category in TAUGHT
+    ]
     base = given.output / "base"
     if not base.exists():
         print(f"teaching a small model {len(known)} facts, and to copy from notes", flush=True)
@@ -130,7 +171,9 @@ def main(given: argparse.Namespace) -> None:
     for name, make in trainers(str(base), new, given).items():
         make().train()
         runs[name] = Trajectory.from_run(given.output / name)
-    print(f"\n{len(new)} new facts\n{'method':<8}{'best at':>8}{'gained':>8}{'lost':>6}    at the end: gained, lost")
+    print(
+        f"\n{len(new)} new facts\n{'method':<8}{'best at':>8}{'gained':>8}{'lost':>6}    at the end: gained, lost"
+    )
     for name, run in runs.items():
         step, gained, lost = best_look(run)
         end = run.comparisons[-1].all

@@ -19,13 +19,20 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from forgetwatch import load_probe
 
 ITEMS = [
-    {"item_id": item.id, "category": item.category, "question": item.prompt, "wanted": item.choices[item.answers[0]]}
+    {
+        "item_id": item.id,
+        "category": item.category,
+        "question": item.prompt,
+        "wanted": item.choices[item.answers[0]],
+    }
     for item in load_probe("demo").items[::6]
 ]
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--before", default="forgetwatch-demo/base")
     parser.add_argument("--after", default="forgetwatch-demo/run/checkpoint-180")
     parser.add_argument("--tokens", type=int, default=4, help="tokens of an answer")
@@ -40,12 +47,17 @@ def judge(item: dict[str, Any], output: str) -> bool | None:
 
 def write_outcomes(name: str, path: Path, *, tokens: int) -> Path:
     """Write a table of one model's outcomes and return its path."""
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(name).eval(), AutoTokenizer.from_pretrained(name)
+    model, tokenizer = (
+        AutoModelForCausalLM.from_pretrained(name).eval(),
+        AutoTokenizer.from_pretrained(name),
+    )
     rows = []
     for item in ITEMS:
         ids = tokenizer(item["question"], return_tensors="pt", return_token_type_ids=False)
         with torch.no_grad():
-            answer = model.generate(**ids, max_new_tokens=tokens, do_sample=False)[0, ids["input_ids"].shape[1] :]
+            answer = model.generate(**ids, max_new_tokens=tokens, do_sample=False)[
+                0, ids["input_ids"].shape[1] :
+            ]
         output = tokenizer.decode(answer, skip_special_tokens=True)
         rows.append({**item, "correct": judge(item, output), "output": output})
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -27,9 +27,13 @@ from forgetwatch.scoring.model_loading import load_model, score_checkpoint
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", default="runs/lora/checkpoint-90")
-    parser.add_argument("--probe", default="demo", help="for a pretrained model: standard, or a file of your own")
+    parser.add_argument(
+        "--probe", default="demo", help="for a pretrained model: standard, or a file of your own"
+    )
     parser.add_argument("--output", default="runs/shipped")
     return parser.parse_args()
 
@@ -66,7 +70,9 @@ def make_forms(model: Path, output: Path) -> list[Path]:
         "8-bit": BitsAndBytesConfig(load_in_8bit=True),
         "4-bit": BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4"),
     }.items():
-        quantized = AutoModelForCausalLM.from_pretrained(whole, quantization_config=settings, device_map=device)
+        quantized = AutoModelForCausalLM.from_pretrained(
+            whole, quantization_config=settings, device_map=device
+        )
         save(quantized, AutoTokenizer.from_pretrained(whole), output / name)
         made.append(output / name)
     return made

@@ -22,7 +22,9 @@ STAGES = ("Weather", "Nature", "Sky")
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", default="forgetwatch-demo/base")
     parser.add_argument("--steps", type=int, default=60, help="steps of each stage")
     parser.add_argument("--rate", type=float, default=1e-3)
@@ -33,7 +35,11 @@ def options() -> argparse.Namespace:
 def main(given: argparse.Namespace) -> None:
     world, model = load_probe("demo"), given.model
     for number, category in enumerate(STAGES, start=1):
-        facts = [f"{item.prompt}{item.choices[item.answer]} ." for item in world if item.category == category]
+        facts = [
+            f"{item.prompt}{item.choices[item.answer]} ."
+            for item in world
+            if item.category == category
+        ]
         folder = given.output / f"{number}-{category.lower()}"
         trainer = SFTTrainer(
             model=model,
@@ -50,7 +56,10 @@ def main(given: argparse.Namespace) -> None:
         )
         trainer.train()
         model = str(folder / f"checkpoint-{given.steps}")
-    folders = [str(given.output / f"{number}-{category.lower()}") for number, category in enumerate(STAGES, start=1)]
+    folders = [
+        str(given.output / f"{number}-{category.lower()}")
+        for number, category in enumerate(STAGES, start=1)
+    ]
     report = ["forgetwatch", "report", *folders, "-o", str(given.output / "stages.html")]
     pictures = ["--plots", str(given.output / "stages")]
     subprocess.run([*report, *pictures], check=True)

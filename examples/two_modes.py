@@ -56,14 +56,24 @@ def table() -> str:
     lines = ["old mass, by the distance d of the modes"]
     parts = (
         ("imitation, new data alone, from .9", FORWARD_TIMES, lambda d, t: forward(d, t)),
-        (f"imitation, {REPLAY:.0%} replay, from .9", FORWARD_TIMES, lambda d, t: forward(d, t, replay=REPLAY)),
+        (
+            f"imitation, {REPLAY:.0%} replay, from .9",
+            FORWARD_TIMES,
+            lambda d, t: forward(d, t, replay=REPLAY),
+        ),
         (f"reinforcement to {TARGET:g}, from .95", REVERSE_TIMES, lambda d, t: reverse(d, t)),
     )
     for name, times, run in parts:
-        lines.append(f"{name:<40}" + "".join(f"{f't = {time:g}':>10}" for time in times) + f"    {CITED}")
+        lines.append(
+            f"{name:<40}" + "".join(f"{f't = {time:g}':>10}" for time in times) + f"    {CITED}"
+        )
         for d in SEPARATIONS:
-            lines.append(f"    {f'd = {d:g}':<36}" + "".join(f"{run(d, time).mass:>10.4f}" for time in times))
-    lines.append(f"{f'mass and means move, from .9, t = {JOINT_TIME:g}':<40}{'mass':>10}{'drift':>10}{'':>14}{DERIVED}")
+            lines.append(
+                f"    {f'd = {d:g}':<36}" + "".join(f"{run(d, time).mass:>10.4f}" for time in times)
+            )
+    lines.append(
+        f"{f'mass and means move, from .9, t = {JOINT_TIME:g}':<40}{'mass':>10}{'drift':>10}{'':>14}{DERIVED}"
+    )
     for d in range(1, 7):
         end = joint_flow(separation=float(d), mass=0.9, time=JOINT_TIME)
         lines.append(f"    {f'd = {d}':<36}{end.mass:>10.3f}{end.drift:>10.3f}")
@@ -79,7 +89,11 @@ def figure() -> Figure:
     for d, (color, line) in zip(SEPARATIONS, STYLES, strict=True):
         found = forward(d, SHOWN)
         left.plot(found.times, found.masses, color=color, linestyle=line, label=f"d = {d:g}")
-    left.set(xlabel="training time (steps of rate 1)", ylabel="share of the old behaviour", ylim=(-0.06, 1))
+    left.set(
+        xlabel="training time (steps of rate 1)",
+        ylabel="share of the old behaviour",
+        ylim=(-0.06, 1),
+    )
     left.legend(title="distance of old and new")
     left.set_title(f"Imitating new data alone: the old behaviour dies out\n{CITED}", fontsize=10)
     _draw_joint(right)
@@ -89,7 +103,12 @@ def figure() -> Figure:
 def _draw_joint(panel: Axes) -> None:
     """Draw what is lost of the mass, and how far the old mode has moved, by the distance of the modes."""
     ends = [joint_flow(separation=d, mass=0.9, time=JOINT_TIME) for d in JOINT_SEPARATIONS]
-    panel.plot(JOINT_SEPARATIONS, [1 - end.mass / 0.9 for end in ends], **MASS, label="share of the old mass lost")
+    panel.plot(
+        JOINT_SEPARATIONS,
+        [1 - end.mass / 0.9 for end in ends],
+        **MASS,
+        label="share of the old mass lost",
+    )
     panel.set(
         xlabel="distance d of old and new",
         ylabel="share of the old mass lost",
@@ -98,7 +117,9 @@ def _draw_joint(panel: Axes) -> None:
     )
     panel.yaxis.label.set_color(MASS["color"])
     other = panel.twinx()
-    other.plot(JOINT_SEPARATIONS, [end.drift for end in ends], **DRIFT, label="drift of the old behaviour")
+    other.plot(
+        JOINT_SEPARATIONS, [end.drift for end in ends], **DRIFT, label="drift of the old behaviour"
+    )
     other.set_ylabel("distance the old mode moved (sd)")
     other.set_ylim(0, 4.55)
     other.set_yticks(range(4))
@@ -109,13 +130,17 @@ def _draw_joint(panel: Axes) -> None:
         fontsize=8,
         loc="upper center",
     )
-    panel.set_title(f"All moving: near behaviours drift, far ones lose their mass\n{DERIVED}", fontsize=10)
+    panel.set_title(
+        f"All moving: near behaviours drift, far ones lose their mass\n{DERIVED}", fontsize=10
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Draw the picture, and print its numbers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("picture", type=Path, nargs="?", default=Path("two_modes.png"), help="png, svg or pdf")
+    parser.add_argument(
+        "picture", type=Path, nargs="?", default=Path("two_modes.png"), help="png, svg or pdf"
+    )
     given = parser.parse_args(arguments)
     print(table())
     found = theory.ends()

@@ -69,7 +69,9 @@ def __getattr__(name: str) -> Any:
         try:
             found = import_module(f"forgetwatch.{module}")
         except ModuleNotFoundError as error:
-            sentence = _missing(error, what=f"forgetwatch.{name}", training=module.startswith("run"))
+            sentence = _missing(
+                error, what=f"forgetwatch.{name}", training=module.startswith("run")
+            )
             if sentence is None:
                 raise
             raise ModuleNotFoundError(sentence) from error

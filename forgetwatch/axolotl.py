@@ -33,7 +33,9 @@ BLOCK: Final = "forgetwatch"
 class ForgetWatchArgs(BaseModel):  # type: ignore[misc]  # pydantic comes with axolotl, and is not installed here
     """Part of axolotl's configuration that the plugin adds."""
 
-    forgetwatch: dict[str, Any] | None = Field(default=None, description="Arguments of ForgetWatchCallback.")
+    forgetwatch: dict[str, Any] | None = Field(
+        default=None, description="Arguments of ForgetWatchCallback."
+    )
 
     @field_validator(BLOCK)  # type: ignore[untyped-decorator]
     @classmethod
@@ -55,7 +57,9 @@ class ForgetWatchPlugin(BasePlugin):  # type: ignore[misc]  # axolotl is not ins
         """Return the path of the class that describes the block."""
         return f"{ForgetWatchArgs.__module__}.{ForgetWatchArgs.__name__}"
 
-    def add_callbacks_post_trainer(self, cfg: Mapping[str, Any], trainer: Trainer) -> list[ForgetWatchCallback]:
+    def add_callbacks_post_trainer(
+        self, cfg: Mapping[str, Any], trainer: Trainer
+    ) -> list[ForgetWatchCallback]:
         """Return the callback of the trainer, which axolotl adds to it."""
         callback = ForgetWatchCallback(**settings(cfg.get(BLOCK), key=BLOCK))
         callback.attach(trainer)

@@ -47,7 +47,9 @@ def cache_folder() -> Path:
 
 def cache_files(folder: Path) -> list[Path]:
     """Return the entries in a folder, by name; other files are none."""
-    return sorted(file for file in folder.glob("*.parquet") if _NAME.fullmatch(file.name) and file.is_file())
+    return sorted(
+        file for file in folder.glob("*.parquet") if _NAME.fullmatch(file.name) and file.is_file()
+    )
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,9 @@ class CacheEntry:
         with suppress(OSError):  # the time of its last use
             os.utime(self.path)
         # As it was before it was kept.
-        meta = {name: value for name, value in snapshot.meta.items() if name not in (_KEY, "source")}
+        meta = {
+            name: value for name, value in snapshot.meta.items() if name not in (_KEY, "source")
+        }
         return replace(snapshot, meta=meta) if snapshot.meta.get(_KEY) == self.key else None
 
     def write(self, snapshot: Snapshot) -> None:
@@ -83,7 +87,9 @@ class CacheEntry:
             with suppress(OSError):  # another process may delete it
                 states[file] = file.stat()
         entries = sorted(states, key=lambda file: states[file].st_mtime, reverse=True)
-        for file, total in zip(entries, accumulate(states[file].st_size for file in entries), strict=True):
+        for file, total in zip(
+            entries, accumulate(states[file].st_size for file in entries), strict=True
+        ):
             if total > LIMIT and file != self.path:
                 file.unlink(missing_ok=True)
 

@@ -51,17 +51,31 @@ class Decoding:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        object.__setattr__(self, "stop", (self.stop,) if isinstance(self.stop, str) else tuple(self.stop))
+        object.__setattr__(
+            self, "stop", (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+        )
         # Not isinstance: True is an instance of int, and no number of tokens.
         ranges = {
             "tokens": (type(self.tokens) is int and self.tokens >= 1, "a whole number, at least 1"),
-            "temperature": (_is_number(self.temperature) and self.temperature >= 0, "a number, at least 0"),
-            "top_p": (_is_number(self.top_p) and 0 < self.top_p <= 1, "a number above 0 and at most 1"),
-            "samples": (type(self.samples) is int and self.samples >= 1, "a whole number, at least 1"),
+            "temperature": (
+                _is_number(self.temperature) and self.temperature >= 0,
+                "a number, at least 0",
+            ),
+            "top_p": (
+                _is_number(self.top_p) and 0 < self.top_p <= 1,
+                "a number above 0 and at most 1",
+            ),
+            "samples": (
+                type(self.samples) is int and self.samples >= 1,
+                "a whole number, at least 1",
+            ),
             "seed": (type(self.seed) is int and self.seed >= 0, "a whole number, at least 0"),
             "stop": (all(is_text(text) and text for text in self.stop), "texts that are not empty"),
             "thinking": (isinstance(self.thinking, bool), "true or false"),
-            "no_answer": (self.no_answer in get_args(NoAnswer), f"one of {', '.join(get_args(NoAnswer))}"),
+            "no_answer": (
+                self.no_answer in get_args(NoAnswer),
+                f"one of {', '.join(get_args(NoAnswer))}",
+            ),
             "ask": (self.ask in get_args(Ask), f"one of {', '.join(get_args(Ask))}"),
             "check": (self.check in get_args(Check), f"one of {', '.join(get_args(Check))}"),
         }
@@ -69,7 +83,9 @@ class Decoding:
             if not fits:
                 raise ProbeError(f"decoding: {name} must be {needed}, got {getattr(self, name)!r}")
         if self.samples > 1 and not self.temperature:
-            raise ProbeError(f"decoding: {self.samples} samples at temperature 0 are the same; give a temperature")
+            raise ProbeError(
+                f"decoding: {self.samples} samples at temperature 0 are the same; give a temperature"
+            )
 
     @classmethod
     def of(cls, given: Decoding | Mapping[str, Any] | None) -> Self | Decoding:
@@ -84,7 +100,9 @@ class Decoding:
         names = {spec.name for spec in fields(cls)}
         if unknown := sorted(set(given or {}) - names):
             near = did_you_mean(unknown[0], names)
-            raise ProbeError(f"decoding: unknown setting {unknown[0]!r}{near}; there are {', '.join(sorted(names))}")
+            raise ProbeError(
+                f"decoding: unknown setting {unknown[0]!r}{near}; there are {', '.join(sorted(names))}"
+            )
         try:
             return cls(**(given or {}))
         except TypeError as error:

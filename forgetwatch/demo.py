@@ -70,7 +70,9 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
     Raises:
         ForgetwatchError: If the tracker is not installed, or the folder contains files that no demo wrote.
     """
-    if report_to != "none" and report_to not in (installed := get_available_reporting_integrations()):
+    if report_to != "none" and report_to not in (
+        installed := get_available_reporting_integrations()
+    ):
         raise ForgetwatchError(
             f"--report-to {report_to}: not installed, or no tracker; needed one of none, {', '.join(installed)}"
         )
@@ -79,7 +81,9 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
     # The data are written first, so that a demo that was stopped can be run again.
     is_ours = (output / "data" / _FIRST).is_file() or (output / "run" / RUN_FOLDER).is_dir()
     if output.exists() and any(output.iterdir()) and not is_ours:
-        raise ForgetwatchError(f"{output} contains files that no demo wrote; give an empty or new folder with --output")
+        raise ForgetwatchError(
+            f"{output} contains files that no demo wrote; give an empty or new folder with --output"
+        )
     _quiet()
     # Threads of a model this small mostly wait for each other, on a busy machine for minutes.
     torch.set_num_threads(1)
@@ -112,7 +116,9 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
 
 def write_data(folder: Path, taught: Sequence[Fact]) -> None:
     """Write what the fine-tuning teaches as data sets, for the examples: of texts, and of preferences."""
-    others = [next(value for value in fact.relation.values if value != fact.value) for fact in taught]
+    others = [
+        next(value for value in fact.relation.values if value != fact.value) for fact in taught
+    ]
     rows = {
         _FIRST.parts[0]: [{"text": _sentence(fact)} for fact in taught],
         "preferences": [
@@ -127,11 +133,19 @@ def write_data(folder: Path, taught: Sequence[Fact]) -> None:
 
 def make_tokenizer(world: Sequence[Fact]) -> PreTrainedTokenizerFast:
     """Return the tokenizer with one token per word of the world."""
-    words = {word for fact in world for word in f"{_sentence(fact)} {' '.join(fact.relation.values)}".split()}
-    vocabulary = {word: index for index, word in enumerate(["<pad>", "<eos>", "<unk>", *sorted(words)])}
+    words = {
+        word
+        for fact in world
+        for word in f"{_sentence(fact)} {' '.join(fact.relation.values)}".split()
+    }
+    vocabulary = {
+        word: index for index, word in enumerate(["<pad>", "<eos>", "<unk>", *sorted(words)])
+    }
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>", eos_token="<eos>")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>", eos_token="<eos>"
+    )
 
 
 def teach_base(
@@ -156,7 +170,9 @@ def teach_base(
     )
     # In float64: rounding differs between processors, and a training magnifies it to other answers.
     model = model.double()
-    batch = tokenizer([f"{_sentence(fact)} <eos>" for fact in taught], padding=True, return_tensors="pt")
+    batch = tokenizer(
+        [f"{_sentence(fact)} <eos>" for fact in taught], padding=True, return_tensors="pt"
+    )
     labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     model.train()
@@ -165,7 +181,9 @@ def teach_base(
             progress(Done(count=step, total=BASE_STEPS, share=step / BASE_STEPS, unit="steps"))
         rows = torch.randint(0, len(taught), (64,))
         loss = model(
-            input_ids=batch["input_ids"][rows], attention_mask=batch["attention_mask"][rows], labels=labels[rows]
+            input_ids=batch["input_ids"][rows],
+            attention_mask=batch["attention_mask"][rows],
+            labels=labels[rows],
         ).loss
         loss.backward()
         optimizer.step()

@@ -44,7 +44,9 @@ _FRAMED: Final = re.compile(
 )
 """A question behind its label, perhaps after a text that it is about, or without one; and the label of the answer."""
 
-_ANSWERED: Final = re.compile(r"(?:(?:Question|Q):[ ]*)?(?P<question>.+?)\n(?:Answer|A):(?P<answer> .+)", re.DOTALL)
+_ANSWERED: Final = re.compile(
+    r"(?:(?:Question|Q):[ ]*)?(?P<question>.+?)\n(?:Answer|A):(?P<answer> .+)", re.DOTALL
+)
 
 _TO_CONTINUE: Final = re.compile(r"[^\n]*[\w,'’-]")
 """A line that does not end as a sentence does: the options continue it."""
@@ -75,7 +77,9 @@ class Wording:
         """Check the name, the frame and the types."""
         is_own = (self.frame, self.beginning, self.shots, self.rendering) == (None, "", True, None)
         if not is_text(self.name) or not self.name or (self.name == SHIPPED and not is_own):
-            raise ProbeError(f"a wording needs a name other than {SHIPPED!r}, got {self.name!r:.80}")
+            raise ProbeError(
+                f"a wording needs a name other than {SHIPPED!r}, got {self.name!r:.80}"
+            )
         wrong = [
             (name, expected)
             for name, fits, expected in (
@@ -88,11 +92,15 @@ class Wording:
         ]
         if wrong:
             name, expected = wrong[0]
-            raise ProbeError(f"wording {self.name!r}: {name} must be {expected}, got {getattr(self, name)!r:.80}")
+            raise ProbeError(
+                f"wording {self.name!r}: {name} must be {expected}, got {getattr(self, name)!r:.80}"
+            )
         if self.frame is None:
             return
         if self.frame.count(PLACE) != 1:
-            raise ProbeError(f"wording {self.name!r}: needed {PLACE} once in its frame, got {self.frame!r:.80}")
+            raise ProbeError(
+                f"wording {self.name!r}: needed {PLACE} once in its frame, got {self.frame!r:.80}"
+            )
         if self.frame != self.frame.rstrip():
             raise ProbeError(
                 f"wording {self.name!r}: its frame ends in a space, which would change the tokens of the options; "
@@ -111,7 +119,9 @@ class Wording:
         elif self.frame is None:
             asked = prompt
         else:
-            asked = (found["context"] or "") + self.frame.replace(PLACE, found["question"] or found["bare"])
+            asked = (found["context"] or "") + self.frame.replace(
+                PLACE, found["question"] or found["bare"]
+            )
         shown = self._examples(shots) if self.shots else ""
         if shown is None or ((asked, shown) == (prompt, shots) and self.rendering is None):
             return None
@@ -136,7 +146,11 @@ class Wording:
 
     def to_json(self) -> dict[str, Any]:
         """Return the wording as a JSON object; fields that hold their default are left out."""
-        return {spec.name: value for spec in fields(self) if (value := getattr(self, spec.name)) != spec.default}
+        return {
+            spec.name: value
+            for spec in fields(self)
+            if (value := getattr(self, spec.name)) != spec.default
+        }
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Self:
@@ -148,7 +162,9 @@ class Wording:
         known = {spec.name for spec in fields(cls)}
         if unknown := sorted(set(given) - known):
             near = did_you_mean(unknown[0], known)
-            raise ProbeError(f"wording: unknown field {unknown[0]!r}{near}; a wording has {', '.join(sorted(known))}")
+            raise ProbeError(
+                f"wording: unknown field {unknown[0]!r}{near}; a wording has {', '.join(sorted(known))}"
+            )
         if "name" not in given:
             raise ProbeError("a wording needs a name")
         return cls(**given)
@@ -172,7 +188,16 @@ TRAITS: Final = ("stops", "loops", "refuses", "language", "length", "case")
 
 MATCHES: Final = (
     *("exact", "exact:fold", "contains", "number", "letter", "regex"),
-    *("json", "json:only", "json:keys", "json:keys:only", "tool_call", "boxed", "math", "instructions"),
+    *(
+        "json",
+        "json:only",
+        "json:keys",
+        "json:keys:only",
+        "tool_call",
+        "boxed",
+        "math",
+        "instructions",
+    ),
     *TRAITS,
 )
 """Ways to grade a generated answer, next to ``regex:PATTERN``; the package `grading` defines each."""
@@ -237,7 +262,9 @@ class Item:
             if not fits(getattr(self, name)):
                 given = repr(getattr(self, name))
                 shown = given if len(given) <= _SHOWN else f"{given[:_SHOWN]}..."
-                raise ProbeError(f"item {str(self.id)[:_SHOWN]!r}: {name} must be {expected}, got {shown}")
+                raise ProbeError(
+                    f"item {str(self.id)[:_SHOWN]!r}: {name} must be {expected}, got {shown}"
+                )
         for name in ("choices", "tags", "prompt", "answer", "tools"):
             if isinstance(value := getattr(self, name), list):
                 object.__setattr__(self, name, tuple(value))
@@ -287,7 +314,9 @@ class Item:
             return f"answer {self.answer!r} names a choice twice"
         if self.match is None:
             return ""
-        if (self.match not in MATCHES and not self.match.startswith(("regex:", "lm_eval:"))) or self.match == "regex:":
+        if (
+            self.match not in MATCHES and not self.match.startswith(("regex:", "lm_eval:"))
+        ) or self.match == "regex:":
             near = did_you_mean(self.match, MATCHES)
             return f"match must be one of {', '.join(MATCHES)} or regex:PATTERN, got {self.match!r}{near}"
         if k and self.match != "letter":
@@ -322,7 +351,10 @@ class Item:
         """Everything before the answer: the worked examples and the prompt, in the wording of the item."""
         if not isinstance(self.prompt, str):
             return self.prompt
-        if self.wording is not None and (asked := self.wording.asks(self.prompt, self.shots)) is not None:
+        if (
+            self.wording is not None
+            and (asked := self.wording.asks(self.prompt, self.shots)) is not None
+        ):
             return asked[1] + asked[0]
         return self.shots + self.prompt
 
@@ -352,11 +384,26 @@ class Item:
     @cached_property
     def content_hash(self) -> str:
         """First 16 hex digits of SHA-256 over the question's content, without its id, position, file or wording."""
-        prompt = self.shots + self.prompt if isinstance(self.prompt, str) else [dict(m) for m in self.prompt]
+        prompt = (
+            self.shots + self.prompt
+            if isinstance(self.prompt, str)
+            else [dict(m) for m in self.prompt]
+        )
         tools = None if self.tools is None else [dict(t) for t in self.tools]
         # The order in which several right answers are listed does not change the question.
-        content = [prompt, list(self.choices), sorted(self.answers), self._judged_by, self.system, tools]
-        content += [self.meta.get("doc")] if self.match is not None and self.match.startswith("lm_eval:") else []
+        content = [
+            prompt,
+            list(self.choices),
+            sorted(self.answers),
+            self._judged_by,
+            self.system,
+            tools,
+        ]
+        content += (
+            [self.meta.get("doc")]
+            if self.match is not None and self.match.startswith("lm_eval:")
+            else []
+        )
         text = json.dumps(content, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -391,10 +438,14 @@ class Item:
         # Without an answer one choice is a passage; several are a question whose answer was forgotten.
         needed = _REQUIRED - {"answer"} if has_one_choice_alone(row) else _REQUIRED
         if missing := sorted(needed - set(row)):
-            raise ProbeError(f"an item needs {', '.join(missing)}, got only {', '.join(sorted(row)) or 'nothing'}")
+            raise ProbeError(
+                f"an item needs {', '.join(missing)}, got only {', '.join(sorted(row)) or 'nothing'}"
+            )
         if unknown := sorted(set(row) - known):
             near = did_you_mean(unknown[0], known)
-            raise ProbeError(f"unknown field {unknown[0]!r}{near}; an item has {', '.join(sorted(known))}")
+            raise ProbeError(
+                f"unknown field {unknown[0]!r}{near}; an item has {', '.join(sorted(known))}"
+            )
         if isinstance(row.get("wording"), Mapping):
             row = {**row, "wording": Wording.from_json(row["wording"])}
         return cls(**row)
@@ -414,14 +465,20 @@ def has_one_choice_alone(row: Mapping[str, Any]) -> bool:
 
 def _is_list_of(kind: type | tuple[type, ...]) -> Callable[[Any], bool]:
     return lambda value: (
-        isinstance(value, (list, tuple)) and all(isinstance(part, kind) for part in value) and holds_text(value)
+        isinstance(value, (list, tuple))
+        and all(isinstance(part, kind) for part in value)
+        and holds_text(value)
     )
 
 
 def _is_prompt(value: Any) -> bool:
     if isinstance(value, str):
         return is_text(value)
-    return bool(value) and _is_list_of(Mapping)(value) and all({"role", "content"} <= set(m) for m in value)
+    return (
+        bool(value)
+        and _is_list_of(Mapping)(value)
+        and all({"role", "content"} <= set(m) for m in value)
+    )
 
 
 def _or_none(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -435,7 +492,11 @@ _FIELDS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "prompt": (_is_prompt, "text, or chat messages with role and content"),
     "choices": (_is_list_of(str), "a list of texts"),
     "answer": (
-        _or_none(lambda value: _is_list_of((int, str))(value if isinstance(value, (list, tuple)) else [value])),
+        _or_none(
+            lambda value: _is_list_of((int, str))(
+                value if isinstance(value, (list, tuple)) else [value]
+            )
+        ),
         "an index or text, or a list of them",
     ),
     "match": (_or_none(is_text), "text"),

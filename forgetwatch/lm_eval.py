@@ -43,27 +43,42 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
     _layout: Layout | None = None
 
     def _loglikelihood_tokens(
-        self, requests: Sequence[Request], disable_tqdm: bool = False, override_bs: int | None = None
+        self,
+        requests: Sequence[Request],
+        disable_tqdm: bool = False,
+        override_bs: int | None = None,
     ) -> list[tuple[float, bool]]:
         """Return each continuation's log-likelihood, nats, and whether greedy decoding would generate it; in order."""
-        if self.backend != "causal" or is_sharded(self.model):  # every rank must make as many calls as the harness does
-            answers: list[tuple[float, bool]] = super()._loglikelihood_tokens(requests, disable_tqdm, override_bs)
+        if self.backend != "causal" or is_sharded(
+            self.model
+        ):  # every rank must make as many calls as the harness does
+            answers: list[tuple[float, bool]] = super()._loglikelihood_tokens(
+                requests, disable_tqdm, override_bs
+            )
             return answers
-        items: dict[Ids, dict[Ids, int]] = {}  # context -> continuation -> its index among those of the context
+        items: dict[
+            Ids, dict[Ids, int]
+        ] = {}  # context -> continuation -> its index among those of the context
         pairs = []
         for _, context, continuation in requests:
             assert len(context) > 0, "an empty context"  # as the harness does
-            assert 0 < len(continuation) <= self.max_length, f"a continuation of {len(continuation)} tokens"
+            assert 0 < len(continuation) <= self.max_length, (
+                f"a continuation of {len(continuation)} tokens"
+            )
             # The end of the context that fits before the continuation, whose last token is never read.
             cut = tuple((*context, *continuation)[-(self.max_length + 1) :][: -len(continuation)])
             ending = tuple(continuation)
             endings = items.setdefault(cut, {})
             endings.setdefault(ending, len(endings))
             pairs.append((cut, ending))
-        too_long = sum(len(context) + len(choice) > self.max_length + 1 for _, context, choice in requests)
+        too_long = sum(
+            len(context) + len(choice) > self.max_length + 1 for _, context, choice in requests
+        )
         if too_long:
             eval_logger.warning(
-                "%d contexts are too long for %d tokens and are cut from the left", too_long, self.max_length
+                "%d contexts are too long for %d tokens and are cut from the left",
+                too_long,
+                self.max_length,
             )
         scores = self._scores(items, disable_tqdm=disable_tqdm, windows=bool(override_bs))
         index = {context: number for number, context in enumerate(items)}
@@ -75,14 +90,23 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
                 self.cache_hook.add_partial("loglikelihood", text, answers[-1])
         return answers
 
-    def _scores(self, items: Mapping[Ids, Iterable[Ids]], *, disable_tqdm: bool, windows: bool) -> dict[int, Scores]:
+    def _scores(
+        self, items: Mapping[Ids, Iterable[Ids]], *, disable_tqdm: bool, windows: bool
+    ) -> dict[int, Scores]:
         """Return the scores of each context and its continuations, by index.
 
         `windows` are contexts of long texts, which come in small batches and share nothing.
         """
         encoded = [
-            Encoded(context=context, texts=("",) * len(choices), choices=choices, spellings=((),) * len(choices))
-            for context, choices in ((context, tuple(choices)) for context, choices in items.items())
+            Encoded(
+                context=context,
+                texts=("",) * len(choices),
+                choices=choices,
+                spellings=((),) * len(choices),
+            )
+            for context, choices in (
+                (context, tuple(choices)) for context, choices in items.items()
+            )
         ]
         engine = Engine(
             ModelInfo.of(self.model),
@@ -94,10 +118,17 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
         )
         precision = getattr(self, "mixed_precision_dtype", None)
         autocast = torch.autocast(self.device.type, dtype=precision, enabled=precision is not None)
-        with autocast, tqdm(total=len(encoded), disable=disable_tqdm or self.rank != 0, desc="log-likelihoods") as bar:
+        with (
+            autocast,
+            tqdm(
+                total=len(encoded), disable=disable_tqdm or self.rank != 0, desc="log-likelihoods"
+            ) as bar,
+        ):
             scores = engine.score(self.model, lambda done: bar.update(done.count - bar.n))
         check_finite_scores(scores.values())
-        if engine.layout == "rows" and not windows:  # a model that needs single rows once is not tested again
+        if (
+            engine.layout == "rows" and not windows
+        ):  # a model that needs single rows once is not tested again
             self._layout = "rows"
         return scores
 

@@ -12,9 +12,21 @@ LFS: Final = b"version https://git-lfs"
 
 _EXPORT: Final = "export them to Hugging Face's form with the tool of the trainer"
 _PARTS: Final = (
-    ("*/*.distcp", "weights that FSDP saved in parts", "merge them: accelerate merge-weights {part} {folder}"),
-    ("*.distcp", "weights that FSDP saved in parts", "merge them: accelerate merge-weights {part} NEW_FOLDER"),
-    ("model_world_size_*.pt", "weights that verl saved in parts", "merge them: python -m verl.model_merger merge"),
+    (
+        "*/*.distcp",
+        "weights that FSDP saved in parts",
+        "merge them: accelerate merge-weights {part} {folder}",
+    ),
+    (
+        "*.distcp",
+        "weights that FSDP saved in parts",
+        "merge them: accelerate merge-weights {part} NEW_FOLDER",
+    ),
+    (
+        "model_world_size_*.pt",
+        "weights that verl saved in parts",
+        "merge them: python -m verl.model_merger merge",
+    ),
     (
         "*/*_model_states.pt",
         "weights that DeepSpeed's ZeRO saved in parts",
@@ -54,7 +66,12 @@ def weights_problem(folder: Path) -> str:
 
     Only names, first and last bytes of files are read.
     """
-    files = sorted(file for suffix in ("safetensors", "bin") for file in folder.glob(f"*.{suffix}") if file.is_file())
+    files = sorted(
+        file
+        for suffix in ("safetensors", "bin")
+        for file in folder.glob(f"*.{suffix}")
+        if file.is_file()
+    )
     files = [file for file in files if file.stem not in ("training_args", "optimizer", "scheduler")]
     for pattern, what, remedy in _PARTS if not files else ():
         if (part := next(folder.glob(pattern), None)) is not None:

@@ -91,12 +91,18 @@ class Probe(Sequence[Item]):
             raise ProbeError(f"a probe's name must be text, got {self.name!r:.80}")
         if self.decoding is not None and not _decodes(self.items, self.scoring):
             raise self._error("decoding is for generated answers, and no item has one")
-        object.__setattr__(self, "decoding", Decoding.of(self.decoding) if _decodes(self.items, self.scoring) else None)
+        object.__setattr__(
+            self,
+            "decoding",
+            Decoding.of(self.decoding) if _decodes(self.items, self.scoring) else None,
+        )
         self._check_decoding()
         for name, allowed in (("scoring", Scoring), ("norm", Norm), ("rendering", Rendering)):
             given = getattr(self, name)
             if given not in get_args(allowed):
-                raise self._error(f"{name} must be one of {', '.join(get_args(allowed))}, got {given!r}")
+                raise self._error(
+                    f"{name} must be one of {', '.join(get_args(allowed))}, got {given!r}"
+                )
         for name, kept in (("canary", self.canary or ""), ("plan", self.plan)):
             if not is_text(kept):
                 raise self._error(f"{name} must be text, got {kept!r:.80}")
@@ -107,13 +113,17 @@ class Probe(Sequence[Item]):
             if not isinstance(item, Item):
                 raise self._error(f"every item must be an Item, got {type(item).__name__}")
             if (item.task, item.id) in seen:
-                raise self._error(f"item id {item.id!r} occurs twice in task {item.task!r}; ids must be unique")
+                raise self._error(
+                    f"item id {item.id!r} occurs twice in task {item.task!r}; ids must be unique"
+                )
             seen.add((item.task, item.id))
             self._check_rendering(item)
         self._check_wordings()
 
     def _error(self, problem: str, item: Item | None = None) -> ProbeError:
-        return ProbeError(f"probe {self.name!r}{'' if item is None else f', item {item.id!r}'}: {problem}")
+        return ProbeError(
+            f"probe {self.name!r}{'' if item is None else f', item {item.id!r}'}: {problem}"
+        )
 
     def _check_decoding(self) -> None:
         if not isinstance(self.decoding, Decoding):
@@ -156,11 +166,17 @@ class Probe(Sequence[Item]):
                     item,
                 )
             if by_name.setdefault(wording.name, wording) != wording:
-                raise self._error(f"two wordings are called {wording.name!r}; each needs a name of its own", item)
+                raise self._error(
+                    f"two wordings are called {wording.name!r}; each needs a name of its own", item
+                )
         named = {one.content: name for name, one in by_name.items()}
         if len(named) < len(by_name):
-            one, other = next((n, named[w.content]) for n, w in by_name.items() if named[w.content] != n)
-            raise self._error(f"the wordings {one!r} and {other!r} have equal frames; leave one of them out")
+            one, other = next(
+                (n, named[w.content]) for n, w in by_name.items() if named[w.content] != n
+            )
+            raise self._error(
+                f"the wordings {one!r} and {other!r} have equal frames; leave one of them out"
+            )
 
     def _check_rendering(self, item: Item) -> None:
         """Raise ProbeError for parts of an item that the settings would silently leave out of the prompt."""
@@ -177,7 +193,9 @@ class Probe(Sequence[Item]):
                 raise self._error(f"{needs[0]} needs the chat template; use rendering='chat'", item)
         if self.scoring == "loglikelihood" or not item.choices:
             return
-        are_letters = [choice.strip() for choice in item.choices] == list(LETTERS[: len(item.choices)])
+        are_letters = [choice.strip() for choice in item.choices] == list(
+            LETTERS[: len(item.choices)]
+        )
         shows_letters = _LISTED.search(item.shots) and _ENDS_IN_LETTER.search(item.shots)
         if item.shots and not are_letters and not shows_letters:
             raise self._error(
@@ -204,13 +222,21 @@ class Probe(Sequence[Item]):
     def with_items(self, items: Iterable[Item]) -> Probe:
         """Return the probe of other items, with the same settings; without decoding where no answer is generated."""
         kept = tuple(items)
-        return replace(self, items=kept, decoding=self.decoding if _decodes(kept, self.scoring) else None)
+        return replace(
+            self, items=kept, decoding=self.decoding if _decodes(kept, self.scoring) else None
+        )
 
     @property
     def settings(self) -> dict[str, Any]:
         """Every setting that can change an outcome."""
-        settings: dict[str, Any] = {"scoring": self.scoring, "norm": self.norm, "rendering": self.rendering}
-        return settings | ({"decoding": self.decoding.to_json()} if isinstance(self.decoding, Decoding) else {})
+        settings: dict[str, Any] = {
+            "scoring": self.scoring,
+            "norm": self.norm,
+            "rendering": self.rendering,
+        }
+        return settings | (
+            {"decoding": self.decoding.to_json()} if isinstance(self.decoding, Decoding) else {}
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -230,7 +256,9 @@ class Probe(Sequence[Item]):
     def to_jsonl(self) -> str:
         """Return the probe as JSONL: a header line with name, settings, canary and plan, then one item per line."""
         kept = {name: text for name, text in (("canary", self.canary), ("plan", self.plan)) if text}
-        lines = [json.dumps({_HEADER: {"name": self.name, **kept, **self.settings}}, ensure_ascii=False)]
+        lines = [
+            json.dumps({_HEADER: {"name": self.name, **kept, **self.settings}}, ensure_ascii=False)
+        ]
         lines += [json.dumps(item.to_json(), ensure_ascii=False) for item in self.items]
         return "\n".join(lines) + "\n"
 
@@ -238,14 +266,18 @@ class Probe(Sequence[Item]):
         """Write the probe as JSONL, compressed if the name ends in ``.gz``."""
         path, content = Path(path), self.to_jsonl().encode()
         if path.suffix == ".gz":
-            content = gzip.compress(content, mtime=0)  # without a time, so that equal probes are equal files
+            content = gzip.compress(
+                content, mtime=0
+            )  # without a time, so that equal probes are equal files
         write_atomically(path, lambda partial: partial.write_bytes(content))
 
 
 def _decodes(items: Iterable[Item], scoring: Scoring) -> bool:
     """Return True if the settings of generated answers are for one of the items."""
     # The items are checked after the settings: anything that is no Item is reported there.
-    return scoring == "generate" or any(isinstance(item, Item) and not item.choices for item in items)
+    return scoring == "generate" or any(
+        isinstance(item, Item) and not item.choices for item in items
+    )
 
 
 def read_probe(path: str | Path, **settings: Any) -> Probe:
@@ -292,7 +324,9 @@ def _parse(path: Path, text: str, settings: Mapping[str, Any]) -> Probe:
         raise ProbeError(f"{path}: {len(wrong)} lines are wrong{more}: {listed}") from wrong[0][1]
     if unknown := sorted({*header, *settings} - _SETTINGS):
         near = did_you_mean(unknown[0], _SETTINGS)
-        raise ProbeError(f"{path}: unknown setting {unknown[0]!r}{near}; a probe has {', '.join(sorted(_SETTINGS))}")
+        raise ProbeError(
+            f"{path}: unknown setting {unknown[0]!r}{near}; a probe has {', '.join(sorted(_SETTINGS))}"
+        )
     # The header's norm belongs to the header's scoring; another scoring takes the default.
     if "scoring" in settings and "norm" not in settings:
         header.pop("norm", None)
@@ -327,13 +361,25 @@ def combine(first: Probe, second: Probe) -> Probe:
     # Nothing is chosen among the choices of passages, so that the norm is of no matter to them.
     chooses = any(item.choices and not item.is_passage for item in second)
     if chooses and (first.scoring, first.norm) != (second.scoring, second.norm):
-        raise ProbeError(f"{name}: needed choices that are scored in one way, got {first.scoring} and {second.scoring}")
+        raise ProbeError(
+            f"{name}: needed choices that are scored in one way, got {first.scoring} and {second.scoring}"
+        )
     decodings = [probe.decoding for probe in (first, second) if probe.decoding is not None]
     if len(decodings) == 2 and decodings[0] != decodings[1]:
-        raise ProbeError(f"{name}: needed answers that are generated in one way, got {decodings[0]} and {decodings[1]}")
+        raise ProbeError(
+            f"{name}: needed answers that are generated in one way, got {decodings[0]} and {decodings[1]}"
+        )
     own = [
-        item if second.rendering_of(item) == first.rendering else replace(item, rendering=second.rendering_of(item))
+        item
+        if second.rendering_of(item) == first.rendering
+        else replace(item, rendering=second.rendering_of(item))
         for item in second
     ]
     decoding = decodings[0] if decodings else None
-    return replace(first, items=(*first, *own), name=name, decoding=decoding, canary=first.canary or second.canary)
+    return replace(
+        first,
+        items=(*first, *own),
+        name=name,
+        decoding=decoding,
+        canary=first.canary or second.canary,
+    )

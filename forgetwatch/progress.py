@@ -144,7 +144,9 @@ class Failures:
     `work` is the work that continues after a failure, for the log of the main process.
     """
 
-    def __init__(self, *, strict: bool, work: str = "training", is_main_process: bool = True) -> None:
+    def __init__(
+        self, *, strict: bool, work: str = "training", is_main_process: bool = True
+    ) -> None:
         self._strict = strict
         self._work = work
         self._is_main = is_main_process
@@ -218,7 +220,12 @@ class _Display:
         """Show what is done."""
         now, latest = time.monotonic(), self._latest
         # Items are encoded, then scored, then answers generated; a layout that the model does not support starts over.
-        if latest is None or done.unit != latest.unit or done.share < latest.share or not done.share:
+        if (
+            latest is None
+            or done.unit != latest.unit
+            or done.share < latest.share
+            or not done.share
+        ):
             self._part_started, self._part_share, self._guess = now, done.share, None
             self._is_estimated &= self._delay > 0
         self._latest = done
@@ -255,11 +262,17 @@ class _Display:
             return
         also = ", second measurement included" if again else ""
         without = f", without the {done.next}" if done.next else ""
-        log(f"{self._counts(done)} in {seconds(spent)}; about {seconds(whole)} in all{also}{without}")
+        log(
+            f"{self._counts(done)} in {seconds(spent)}; about {seconds(whole)} in all{also}{without}"
+        )
         self._line_time = now
 
     def _is_due(self, done: Done, now: float) -> bool:
-        longest = LINE_SECONDS if self._delay else max(_WAITED_SECONDS, _WAITED_SHARE * (now - self._started))
+        longest = (
+            LINE_SECONDS
+            if self._delay
+            else max(_WAITED_SECONDS, _WAITED_SHARE * (now - self._started))
+        )
         # The last line of a measurement says nothing that its result does not say.
         return done.share < 1 and now - self._line_time >= longest
 
@@ -272,7 +285,9 @@ class _Display:
         columns, lines = size.columns or _COLUMNS, size.lines or _LINES
         if self._bar is None:
             bar_format = "{desc} |{bar}| {percentage:3.0f} %"
-            self._bar = tqdm(desc=text, total=1.0, bar_format=bar_format, leave=False, ncols=columns, nrows=lines)
+            self._bar = tqdm(
+                desc=text, total=1.0, bar_format=bar_format, leave=False, ncols=columns, nrows=lines
+            )
         self._bar.ncols = columns
         self._bar.set_description_str(text, refresh=False)
         self._bar.n = done.share

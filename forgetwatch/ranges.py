@@ -46,7 +46,11 @@ class _Range:
 
 
 _SHARE: Final = _Range(
-    low=-_ROUNDING, high=1 + _ROUNDING, needed="from 0 to 1", remedy="divide percentages by 100", likely_to=100
+    low=-_ROUNDING,
+    high=1 + _ROUNDING,
+    needed="from 0 to 1",
+    remedy="divide percentages by 100",
+    likely_to=100,
 )
 _LENGTH: Final = _Range(low=0, high=np.inf, needed="at least 0")
 _LOGPROB: Final = _Range(
@@ -56,10 +60,22 @@ _LOGPROB: Final = _Range(
     remedy="a log-likelihood is the logarithm of a probability",
 )
 _RANGES: Final = {
-    "k": _Range(low=1, high=MAX_OPTIONS, needed=f"from 1 to {MAX_OPTIONS:,}", remedy="leave it empty for open answers"),
-    "sample": _Range(low=0, high=1_000_000, needed="from 0 to 1,000,000", remedy="samples are numbered from 0"),
+    "k": _Range(
+        low=1,
+        high=MAX_OPTIONS,
+        needed=f"from 1 to {MAX_OPTIONS:,}",
+        remedy="leave it empty for open answers",
+    ),
+    "sample": _Range(
+        low=0, high=1_000_000, needed="from 0 to 1,000,000", remedy="samples are numbered from 0"
+    ),
     **{"gold_share": _SHARE, "option_mass": _SHARE},
-    "margin": _Range(low=-_ROUNDING, high=np.inf, needed="at least 0", remedy="it is the best score minus the second"),
+    "margin": _Range(
+        low=-_ROUNDING,
+        high=np.inf,
+        needed="at least 0",
+        remedy="it is the best score minus the second",
+    ),
     **{"choice_logprobs": _LOGPROB, "choice_priors": _LOGPROB},
     **{"choice_chars": _LENGTH, "choice_bytes": _LENGTH, "choice_tokens": _LENGTH},
 }
@@ -83,7 +99,11 @@ def check_ranges(table: pa.Table, *, logprobs: bool = True) -> None:
         if name in present and (logprobs or range_ is not _LOGPROB):
             _check_values(table, name, range_)
     # nan where it is null, so that every comparison is false.
-    k = np.asarray(pc.cast(table["k"], pa.float64()), np.float64) if "k" in present else np.full(len(table), np.nan)
+    k = (
+        np.asarray(pc.cast(table["k"], pa.float64()), np.float64)
+        if "k" in present
+        else np.full(len(table), np.nan)
+    )
     for name in BY_OPTION:
         if name in present:
             _check_number(table, name, k)

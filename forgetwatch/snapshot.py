@@ -40,7 +40,10 @@ FORMAT: Final = "forgetwatch/snapshot@5"
 SCHEMA: Final = pa.schema(
     [
         ("item_id", pa.string()),  # stable name; unique by (task, item_id, sample)
-        ("content_hash", pa.string()),  # of what defines the question; in other tools' tables their own hash
+        (
+            "content_hash",
+            pa.string(),
+        ),  # of what defines the question; in other tools' tables their own hash
         ("prompt_hash", pa.string()),  # of the token ids that were scored; forgetwatch's own only
         ("source_prompt_hash", pa.string()),  # another tool's prompt hash
         ("task", pa.string()),  # the benchmark
@@ -56,21 +59,42 @@ SCHEMA: Final = pa.schema(
             "outcome",
             pa.string(),
         ),  # ok, `NOT_FINITE`, "no answer", "truncated", ...; "unscored: " and reason
-        ("choice_logprobs", pa.list_(pa.float64())),  # log-likelihood of each choice, summed over its tokens, nats
-        ("choice_priors", pa.list_(pa.float64())),  # the same without the prompt, where the probe's norm needs it; nats
-        ("choice_chars", pa.list_(pa.int32())),  # length of each choice without its leading space; of a passage in full
+        (
+            "choice_logprobs",
+            pa.list_(pa.float64()),
+        ),  # log-likelihood of each choice, summed over its tokens, nats
+        (
+            "choice_priors",
+            pa.list_(pa.float64()),
+        ),  # the same without the prompt, where the probe's norm needs it; nats
+        (
+            "choice_chars",
+            pa.list_(pa.int32()),
+        ),  # length of each choice without its leading space; of a passage in full
         ("choice_bytes", pa.list_(pa.int32())),  # the same in UTF-8
         ("choice_tokens", pa.list_(pa.int32())),  # number of tokens of each choice
-        ("gold_share", pa.float64()),  # gold's share of the options' probability, 0 to 1, by the score that decides
+        (
+            "gold_share",
+            pa.float64(),
+        ),  # gold's share of the options' probability, 0 to 1, by the score that decides
         ("option_mass", pa.float64()),  # total probability of the options, 0 to 1
         ("free_correct", pa.bool_()),  # true if the most likely next token begins a right answer
         ("margin", pa.float64()),  # best minus second option, nats, by the score that decides
         ("unstable", pa.bool_()),  # true if the margin is within measurement noise
         ("output", pa.string()),  # text that the model generated
         ("in_form", pa.bool_()),  # true if the generated answer has a form that prompts ask for
-        ("forced_correct", pa.bool_()),  # next to a generated answer: true if the right option scores highest
-        ("question", pa.string()),  # text of the question, where another tool's file has it; else the probe has it
-        ("wording", pa.string()),  # name of the wording in which it was asked; null for that of the probe
+        (
+            "forced_correct",
+            pa.bool_(),
+        ),  # next to a generated answer: true if the right option scores highest
+        (
+            "question",
+            pa.string(),
+        ),  # text of the question, where another tool's file has it; else the probe has it
+        (
+            "wording",
+            pa.string(),
+        ),  # name of the wording in which it was asked; null for that of the probe
     ]
 )
 """The columns of a snapshot, in their order."""
@@ -87,7 +111,17 @@ NOT_FINITE: Final = "not_finite"
 MOST_NOT_FINITE: Final = 0.01
 """Share of the items of a look up to which outputs that are not finite may be an exception."""
 
-_OBJECTS: Final = ("probe", "norms", "metrics", "seeds", "batch", "task_versions", "num_fewshot", "drift", "again")
+_OBJECTS: Final = (
+    "probe",
+    "norms",
+    "metrics",
+    "seeds",
+    "batch",
+    "task_versions",
+    "num_fewshot",
+    "drift",
+    "again",
+)
 """Metadata whose values are objects."""
 _PROBE_TEXTS: Final = ("name", "fingerprint", "scoring", "norm", "rendering")
 """Metadata of the probe whose values are texts."""
@@ -111,7 +145,9 @@ class Snapshot:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def from_columns(cls, columns: Mapping[str, Any], meta: Mapping[str, Any], notes: tuple[str, ...] = ()) -> Self:
+    def from_columns(
+        cls, columns: Mapping[str, Any], meta: Mapping[str, Any], notes: tuple[str, ...] = ()
+    ) -> Self:
         """Make a snapshot from columns by name.
 
         Args:
@@ -126,7 +162,9 @@ class Snapshot:
         """
         if unknown := sorted(set(columns) - set(SCHEMA.names)):
             near = did_you_mean(unknown[0], SCHEMA.names)
-            raise SnapshotError(f"unknown column {unknown[0]!r}{near}; a snapshot has {', '.join(SCHEMA.names)}")
+            raise SnapshotError(
+                f"unknown column {unknown[0]!r}{near}; a snapshot has {', '.join(SCHEMA.names)}"
+            )
         rows = len(columns["item_id"])
         if rows == 0:
             raise SnapshotError("the snapshot has no rows; it needs at least one item")
@@ -141,7 +179,9 @@ class Snapshot:
         for spec in SCHEMA:
             try:
                 values = given.get(spec.name)
-                arrays.append(pa.nulls(rows, spec.type) if values is None else as_array(values, spec.type))
+                arrays.append(
+                    pa.nulls(rows, spec.type) if values is None else as_array(values, spec.type)
+                )
             except DAMAGE as error:
                 raise SnapshotError(f"column {spec.name!r} must be {spec.type}: {error}") from error
         snapshot = cls(pa.Table.from_arrays(arrays, schema=SCHEMA), dict(meta), notes)
@@ -205,10 +245,16 @@ class Snapshot:
     @cached_property
     def is_passage(self) -> NDArray[np.bool_]:
         """True for each row that is a scored passage, bool [rows]: a text with its log-likelihood, and no answer."""
-        known = {name: np.asarray(self.table[name].is_valid()) for name in ("k", "correct", "output")}
-        found: NDArray[np.bool_] = (self.texts("outcome") == "ok") & ~np.logical_or.reduce([*known.values()])
+        known = {
+            name: np.asarray(self.table[name].is_valid()) for name in ("k", "correct", "output")
+        }
+        found: NDArray[np.bool_] = (self.texts("outcome") == "ok") & ~np.logical_or.reduce(
+            [*known.values()]
+        )
         for name in ("choice_logprobs", "choice_bytes"):
-            found &= np.asarray(pc.fill_null(pc.equal(pc.list_value_length(self.table[name]), 1), False))
+            found &= np.asarray(
+                pc.fill_null(pc.equal(pc.list_value_length(self.table[name]), 1), False)
+            )
         return found
 
     @cached_property
@@ -245,7 +291,9 @@ class Snapshot:
         The metadata name one norm for all tasks (``probe.norm``), or one for each (``norms``), as logs of several do.
         """
         for_all, by_task = (self.meta.get("probe") or {}).get("norm"), self.meta.get("norms") or {}
-        named = {task: by_task.get(task, for_all) for task in self.table["task"].unique().to_pylist()}
+        named = {
+            task: by_task.get(task, for_all) for task in self.table["task"].unique().to_pylist()
+        }
         return {task: norm for task, norm in named.items() if norm is not None}
 
     @cached_property
@@ -306,20 +354,30 @@ def _check_metadata(path: Path, meta: Mapping[str, Any]) -> None:
     """Raise SnapshotError if metadata that decide something have another type."""
     kinds = dict.fromkeys(_OBJECTS, (dict, "an object")) | {"noise": ((int, float), "a number")}
     for name, (kind, needed) in kinds.items():
-        if name in meta and not isinstance(meta[name], kind) and (meta[name] is not None or name == "probe"):
-            raise SnapshotError(f"{path}: needed {needed} under {name!r} in its metadata, got {meta[name]!r:.80}")
+        if (
+            name in meta
+            and not isinstance(meta[name], kind)
+            and (meta[name] is not None or name == "probe")
+        ):
+            raise SnapshotError(
+                f"{path}: needed {needed} under {name!r} in its metadata, got {meta[name]!r:.80}"
+            )
     texts = [("probe", name, (meta.get("probe") or {}).get(name)) for name in _PROBE_TEXTS]
     texts += [("norms", task, norm) for task, norm in (meta.get("norms") or {}).items()]
     for name, part, value in texts:
         if value is not None and not isinstance(value, str):
-            raise SnapshotError(f"{path}: needed text under {name}.{part} in its metadata, got {value!r:.80}")
+            raise SnapshotError(
+                f"{path}: needed text under {name}.{part} in its metadata, got {value!r:.80}"
+            )
 
 
 def is_snapshot(schema: pa.Schema) -> bool:
     """Recognise the schema of a file that forgetwatch wrote, also if the key of its metadata is damaged."""
     found = schema.metadata or {}
     # Without its key a snapshot would pass for a plain table, and lose step, probe and checksum without a word.
-    return KEY in found or any(value.startswith(b'{"format": "forgetwatch/') for value in found.values())
+    return KEY in found or any(
+        value.startswith(b'{"format": "forgetwatch/') for value in found.values()
+    )
 
 
 def _stored(meta: Mapping[str, Any]) -> dict[str, Any]:
@@ -333,8 +391,12 @@ def codes(*columns: pa.ChunkedArray) -> NDArray[np.int64]:
     for column in columns:
         part = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
         part = part.chunk(0) if isinstance(part, pa.ChunkedArray) else part
-        code = code * max(len(part.dictionary), 1) + np.asarray(part.indices.to_numpy(zero_copy_only=False), np.int64)
-        code = np.unique(code, return_inverse=True)[1].astype(np.int64)  # dense again, so that no product overflows
+        code = code * max(len(part.dictionary), 1) + np.asarray(
+            part.indices.to_numpy(zero_copy_only=False), np.int64
+        )
+        code = np.unique(code, return_inverse=True)[1].astype(
+            np.int64
+        )  # dense again, so that no product overflows
     return code
 
 

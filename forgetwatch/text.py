@@ -37,7 +37,11 @@ def brief(value: float, width: int) -> str:
     >>> brief(12345, 6), brief(123456, 6), brief(12345678, 6)
     ('12,345', '123456', '12.3M')
     """
-    texts = (count(value), count(value, commas=False), str(round(value)) if math.isfinite(value) else "n/a")
+    texts = (
+        count(value),
+        count(value, commas=False),
+        str(round(value)) if math.isfinite(value) else "n/a",
+    )
     return next((text for text in texts if len(text) <= width), f"{value / 1e6:.1f}M")
 
 
@@ -72,7 +76,10 @@ def bits(*values: float) -> list[str]:
 def _signed(values: Sequence[float], digits: int) -> list[str]:
     """Return the texts with a sign and so many decimals, or one more if a value that is not 0 would be shown as 0."""
     digits += any(0 < abs(value) < 0.5 * 10**-digits for value in values)
-    return ["n/a" if math.isnan(value) else f"{round(value, digits) + 0.0:+.{digits}f}" for value in values]
+    return [
+        "n/a" if math.isnan(value) else f"{round(value, digits) + 0.0:+.{digits}f}"
+        for value in values
+    ]
 
 
 def between(interval: Interval, show: Callable[[float], str]) -> str:
@@ -110,7 +117,9 @@ def fit_ends(name: str, width: int) -> str:
     if cell_len(line) <= width:
         return set_cell_size(line, width)
     tail = next(line[at:] for at in range(len(line) + 1) if cell_len(line[at:]) <= (width - 1) // 2)
-    return set_cell_size(set_cell_size(line, width - 1 - cell_len(tail)).rstrip(" ") + "…" + tail, width)
+    return set_cell_size(
+        set_cell_size(line, width - 1 - cell_len(tail)).rstrip(" ") + "…" + tail, width
+    )
 
 
 _NAME: Final = 24
@@ -134,7 +143,11 @@ def run_name(folder: Path) -> str:
     ('out', 'out')
     """
     folder = folder.resolve()
-    return (folder.parent if folder.name in ("_forgetwatch", "forgetwatch", "_forgetwatch_follow") else folder).name
+    return (
+        folder.parent
+        if folder.name in ("_forgetwatch", "forgetwatch", "_forgetwatch_follow")
+        else folder
+    ).name
 
 
 _NAMED: Final = 4
@@ -167,7 +180,10 @@ def is_or_are(number: float) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Return the phrase with some names, at least one; of many the first, and the number of the others."""
-    shown = [*names[:_NAMED], *([f"{count(len(names) - _NAMED)} more"] if len(names) > _NAMED else [])]
+    shown = [
+        *names[:_NAMED],
+        *([f"{count(len(names) - _NAMED)} more"] if len(names) > _NAMED else []),
+    ]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 

@@ -39,7 +39,8 @@ class ForgetArguments:
     """The key of a script that gives the callback its arguments, as TRL's parser reads it."""
 
     forget: str | None = field(
-        default=None, metadata={"help": f"Arguments of ForgetWatchCallback, in YAML or JSON: {', '.join(KEYS)}"}
+        default=None,
+        metadata={"help": f"Arguments of ForgetWatchCallback, in YAML or JSON: {', '.join(KEYS)}"},
     )
 
 
@@ -55,17 +56,23 @@ def settings(given: Any, *, key: str) -> dict[str, Any]:
         try:
             given = yaml.safe_load(given)
         except yaml.YAMLError as error:
-            raise WatchError(f"{key}: needed YAML or JSON, got {given!r:.80} ({str(error).splitlines()[0]})") from error
+            raise WatchError(
+                f"{key}: needed YAML or JSON, got {given!r:.80} ({str(error).splitlines()[0]})"
+            ) from error
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise WatchError(f"{key}: needed a block of names and values, such as {{guard: stop}}, got {given!r:.80}")
+        raise WatchError(
+            f"{key}: needed a block of names and values, such as {{guard: stop}}, got {given!r:.80}"
+        )
     for name in given:
         if name not in KEYS:
             near = did_you_mean(str(name), KEYS)
             raise WatchError(f"{key}: unknown name {name!r}{near}; there are {', '.join(KEYS)}")
     # axolotl hands its own kind of dict over, also inside of one.
-    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
+    return {
+        name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -79,7 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "python -m forgetwatch.trl sft --config sft.yaml"
         )
     script, trainer = importlib.import_module(f"trl.scripts.{words[0]}"), TRAINERS[words[0]]
-    parser = trl.TrlParser((*script.make_parser().dataclass_types, ForgetArguments), prog=f"forgetwatch.trl {words[0]}")
+    parser = trl.TrlParser(
+        (*script.make_parser().dataclass_types, ForgetArguments), prog=f"forgetwatch.trl {words[0]}"
+    )
     *theirs, own = parser.parse_args_and_config(words[1:])
     with _watched(trl, trainer, ForgetWatchCallback(**settings(own.forget, key="forget"))):
         script.main(*theirs)

@@ -38,7 +38,12 @@ TREES: dict[str, dict[str, Any]] = {
     "gpt_neox": {},
     "opt": {"ffn_dim": 64, "word_embed_proj_dim": 32},
     "gpt_oss": {"head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2, **WINDOW},
-    "llama4_text": {"head_dim": 8, "intermediate_size_mlp": 64, "num_local_experts": 2, "attention_chunk_size": 4},
+    "llama4_text": {
+        "head_dim": 8,
+        "intermediate_size_mlp": 64,
+        "num_local_experts": 2,
+        "attention_chunk_size": 4,
+    },
     "granite": {},
 }
 
@@ -53,10 +58,14 @@ JAMBA = {
 class Deaf(LlamaForCausalLM):  # type: ignore[misc]
     """Takes a mask for every pair of tokens and looks at the earlier ones all the same, like some patched kernels."""
 
-    def forward(self, input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None, **kw: Any) -> Any:
+    def forward(
+        self, input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None, **kw: Any
+    ) -> Any:
         if attention_mask is not None and attention_mask.ndim == 4:
             attention_mask = None
-        return super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, **kw)
+        return super().forward(
+            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, **kw
+        )
 
 
 def items() -> Probe:
@@ -69,7 +78,10 @@ def items() -> Probe:
                 id=str(i),
                 task="t",
                 prompt=f"{prefix if i % 2 else ''} Q : {' '.join(rng.choices(WORDS, k=4 + i % 5))} Answer :".strip(),
-                choices=[" " + " ".join(rng.choices(WORDS, k=1 + rng.randrange(4))) for _ in range(2 + i % 3)],
+                choices=[
+                    " " + " ".join(rng.choices(WORDS, k=1 + rng.randrange(4)))
+                    for _ in range(2 + i % 3)
+                ],
                 answer=0,
             )
             for i in range(12)

@@ -42,11 +42,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         named.setdefault((item.nodeid.partition("[")[0], mark.args), set()).update(hits)
         if hits or not mark.args:
             left_out.add(item)
-    if config.getoption("--full") or config.option.markexpr or any("::" in given for given in config.args):
+    if (
+        config.getoption("--full")
+        or config.option.markexpr
+        or any("::" in given for given in config.args)
+    ):
         return
     for (test, starts), hits in named.items():
         if missing := set(starts) - hits:
-            raise pytest.UsageError(f"{test}: mark.full names cases that are not there: {', '.join(sorted(missing))}")
+            raise pytest.UsageError(
+                f"{test}: mark.full names cases that are not there: {', '.join(sorted(missing))}"
+            )
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
 
@@ -66,7 +72,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> list[str]:
     others = differing(CONSTRAINTS.read_text(encoding="utf-8"))
-    return [f"not as in constraints.txt, so that {UPSTREAM[0]} is no error: {', '.join(others)}"] if others else []
+    return (
+        [f"not as in constraints.txt, so that {UPSTREAM[0]} is no error: {', '.join(others)}"]
+        if others
+        else []
+    )
 
 
 @pytest.fixture(scope="session")

@@ -15,13 +15,25 @@ from support import WORDS, tokenizer
 
 from forgetwatch import Probe, Snapshot
 
-DEVICE: Final = os.environ.get("FORGETWATCH_TEST_DEVICE") or ("cuda" if torch.cuda.is_available() else "cpu")
+DEVICE: Final = os.environ.get("FORGETWATCH_TEST_DEVICE") or (
+    "cuda" if torch.cuda.is_available() else "cpu"
+)
 ON_CUDA: Final = DEVICE == "cuda"
 needs_cuda = pytest.mark.skipif(not ON_CUDA, reason="needs a CUDA device")
 
 VOCABULARY: Final = 151_936 if ON_CUDA else 3_000
-_LARGE: Final = {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32}
-_SMALL: Final = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
+_LARGE: Final = {
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 32,
+}
+_SMALL: Final = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+}
 SHAPE: Final = {**(_LARGE if ON_CUDA else _SMALL), "num_key_value_heads": 8 if ON_CUDA else 2}
 """Settings of a Llama of 1B on a CUDA device."""
 
@@ -30,7 +42,9 @@ def wide(*, dtype: torch.dtype = torch.bfloat16, **options: Any) -> Any:
     """Llama of 1B with random weights; a small one on the CPU."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    config = LlamaConfig(vocab_size=VOCABULARY, max_position_embeddings=8192, **{**SHAPE, **options})
+    config = LlamaConfig(
+        vocab_size=VOCABULARY, max_position_embeddings=8192, **{**SHAPE, **options}
+    )
     return _made(LlamaForCausalLM, config, dtype)
 
 
@@ -87,13 +101,23 @@ def text_tokenizer(probe: Probe) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     texts = [text for item in probe for text in (str(item.prompt), *item.choices)]
-    words = ["<pad>", "<eos>", "<unk>", "<bos>", *sorted({word for text in texts for word in text.split()})][
-        :VOCABULARY
-    ]
-    backend = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    words = [
+        "<pad>",
+        "<eos>",
+        "<unk>",
+        "<bos>",
+        *sorted({word for text in texts for word in text.split()}),
+    ][:VOCABULARY]
+    backend = Tokenizer(
+        models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>")
+    )
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     made = PreTrainedTokenizerFast(
-        tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>", eos_token="<eos>", bos_token="<bos>"
+        tokenizer_object=backend,
+        unk_token="<unk>",
+        pad_token="<pad>",
+        eos_token="<eos>",
+        bos_token="<bos>",
     )
     made.chat_template = tokenizer().chat_template
     return made

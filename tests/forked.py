@@ -38,7 +38,9 @@ class Forked:
         environment: Its environment, all of it.
     """
 
-    def __init__(self, arguments: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, arguments: Sequence[str], *, cwd: Path, environment: Mapping[str, str]
+    ) -> None:
         self.arguments = list(arguments)
         self._output = Path(mkdtemp(prefix="forked-"))
         context = multiprocessing.get_context("forkserver")
@@ -66,7 +68,9 @@ class Forked:
         self._process.kill()
 
 
-def finish_all(processes: Sequence[Forked], *, timeout: float) -> list[subprocess.CompletedProcess[str]]:
+def finish_all(
+    processes: Sequence[Forked], *, timeout: float
+) -> list[subprocess.CompletedProcess[str]]:
     """Exit status and output of each process; all are killed if one does not end within `timeout` seconds."""
     until = time.monotonic() + timeout
     try:

@@ -25,7 +25,9 @@ LOOKS = 20
 def raised(p_values: Floats, *, alpha: float = ALPHA) -> NDArray[np.bool_]:
     """True where a look of a run of so many planned looks alarms; bool [looks, groups], as `run_tests` gives them."""
     looks, groups = p_values.shape
-    whole, other = (alarm_level(1, groups=count, planned=looks, alpha=alpha / 2) for count in (1, groups - 1))
+    whole, other = (
+        alarm_level(1, groups=count, planned=looks, alpha=alpha / 2) for count in (1, groups - 1)
+    )
     return p_values <= np.r_[whole, np.full(groups - 1, other)]
 
 
@@ -37,7 +39,9 @@ def null_run(rng: np.random.Generator, *, noise: float, factor: float = 1.0) -> 
         noise: Standard deviation of the noise, nats; that of the base is 2.
         factor: How much surer the looks are than the baseline.
     """
-    return _noisy(rng, np.full(1 + LOOKS, noise)) * np.r_[1.0, np.full(LOOKS, factor)][:, None, None]
+    return (
+        _noisy(rng, np.full(1 + LOOKS, noise)) * np.r_[1.0, np.full(LOOKS, factor)][:, None, None]
+    )
 
 
 def damaged_run(rng: np.random.Generator, *, noise: float = 0.0, lost: float = 0.0) -> Floats:
@@ -83,7 +87,10 @@ def run_tests(scores: Floats) -> Floats:
     """One-sided p-values of all items, then of each category in order of `CATEGORIES`; float64 [looks, groups]."""
     right, softened = scores.argmax(axis=-1) == 0, differences(scores)
     ends = np.cumsum(CATEGORIES)
-    groups = [slice(0, int(ends[-1])), *(slice(int(a), int(b)) for a, b in zip(ends - CATEGORIES, ends, strict=True))]
+    groups = [
+        slice(0, int(ends[-1])),
+        *(slice(int(a), int(b)) for a, b in zip(ends - CATEGORIES, ends, strict=True)),
+    ]
     found = np.full((len(scores) - 1, len(groups)), np.nan)
     for column, rows in enumerate(groups):
         if rows.stop - rows.start >= FEWEST_TESTED:
@@ -98,7 +105,9 @@ def run_tests(scores: Floats) -> Floats:
 def differences(scores: Floats) -> Floats:
     """Change of each item's softened answer from the baseline, float64 [looks, items]."""
     margins = scores[..., 0] - scores[..., 1:].max(axis=-1)
-    return np.stack([boundary_of(margins[0], of_look).softened(margins[0], of_look) for of_look in margins[1:]])
+    return np.stack(
+        [boundary_of(margins[0], of_look).softened(margins[0], of_look) for of_look in margins[1:]]
+    )
 
 
 def boundary_of(before: Floats, after: Floats) -> Boundary:

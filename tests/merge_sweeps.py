@@ -24,7 +24,8 @@ def outcomes(n: int, alphas: Sequence[float], *, seed: int) -> list[Snapshot]:
     }
     return [
         Snapshot.from_columns(
-            {**names, "correct": np.where(at < alpha, last, first).tolist()}, {"model": f"alpha {alpha:g}"}
+            {**names, "correct": np.where(at < alpha, last, first).tolist()},
+            {"model": f"alpha {alpha:g}"},
         )
         for alpha in alphas
     ]
@@ -47,14 +48,20 @@ def made_sweep(
             probe=name,
             points=tuple(
                 MergedPoint(
-                    alpha=alpha, from_a=compare(before=at[0], after=one), from_b=compare(before=at[-1], after=one)
+                    alpha=alpha,
+                    from_a=compare(before=at[0], after=one),
+                    from_b=compare(before=at[-1], after=one),
                 )
                 for alpha, one in zip(alphas, at, strict=True)
             ),
         )
         for name, at in sides.items()
     ]
-    wanted = None if target is None else Target(name=target, values=(0.1, 0.3, 0.2, 0.5, *[0.4] * (len(alphas) - 4)))
+    wanted = (
+        None
+        if target is None
+        else Target(name=target, values=(0.1, 0.3, 0.2, 0.5, *[0.4] * (len(alphas) - 4)))
+    )
     own = sides[probes[0]]
     return MergeSweep(
         ends=ends,
@@ -68,7 +75,10 @@ def made_sweep(
             target=wanted,
         ),
         distance=WeightDistance(
-            overall=overall, layers={"model.layers.0": 0.5, "model.layers.1": overall}, tensors=20, turned=3
+            overall=overall,
+            layers={"model.layers.0": 0.5, "model.layers.1": overall},
+            tensors=20,
+            turned=3,
         ),
         notes=tuple(notes),
     )

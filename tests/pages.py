@@ -60,7 +60,9 @@ def table(comparison: Comparison, **options: Any) -> Any:
     return first_lines(first_table(comparison, **options), comparison.notes)
 
 
-def detail_of(comparison: Comparison, *, trajectory: Trajectory | None = None, **options: Any) -> Any:
+def detail_of(
+    comparison: Comparison, *, trajectory: Trajectory | None = None, **options: Any
+) -> Any:
     """All sections of a comparison, or of a run at its last look, for a console."""
     first = first_table(comparison, trajectory=trajectory)
     return comparison_detail(comparison, first, trajectory=trajectory, **options)
@@ -72,7 +74,11 @@ def unfolded(table: str) -> str:
 
 
 def compared(
-    before: Sequence[bool | None], after: Sequence[bool | None], *, null: Sequence[bool] | None = None, **columns: Any
+    before: Sequence[bool | None],
+    after: Sequence[bool | None],
+    *,
+    null: Sequence[bool] | None = None,
+    **columns: Any,
 ) -> Comparison:
     """Comparison of snapshots that have the same columns but for the outcomes."""
     again = None if null is None else snapshot(null, **columns)
@@ -88,10 +94,15 @@ def ranked(
     return ModelComparison(matrix=matrix, ranking=ranking, target=target), comparisons
 
 
-def watched(*looks: Sequence[bool | None], planned: int | None = None, every: int = 1, **columns: Any) -> Trajectory:
+def watched(
+    *looks: Sequence[bool | None], planned: int | None = None, every: int = 1, **columns: Any
+) -> Trajectory:
     """Run whose looks have the same columns but for the outcomes."""
     meta = columns.pop("meta", {})
-    made = [snapshot(right, meta={**meta, "step": at * every}, **columns) for at, right in enumerate(looks)]
+    made = [
+        snapshot(right, meta={**meta, "step": at * every}, **columns)
+        for at, right in enumerate(looks)
+    ]
     return Trajectory.of(made, planned=planned)
 
 
@@ -125,7 +136,9 @@ def _look(probe: Probe, rng: np.random.Generator, step: int) -> Snapshot:
     items = len(probe)
     gold = np.array([item.answers[0] for item in probe])
     logits = rng.normal(size=(items, 4))
-    logits[np.arange(items), gold] += np.where(np.arange(items) % 3 == 1, 2.5 - step / 60, 1.5 + step / 100)
+    logits[np.arange(items), gold] += np.where(
+        np.arange(items) % 3 == 1, 2.5 - step / 60, 1.5 + step / 100
+    )
     shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     chosen, ranked = logits.argmax(axis=1), np.sort(logits, axis=1)
     correct: list[Any] = (chosen == gold).tolist()
@@ -164,7 +177,11 @@ def sure(times: int = 1, *, seed: int = 4) -> Made:
     n = 120 * times
     kind = np.arange(n) % 120
     was = np.where((kind < 60) | (kind >= 100), 0, 1)
-    now = np.where(kind < 12, 1, np.where((kind >= 60) & (kind < 70), 2, np.where((kind >= 70) & (kind < 75), 0, was)))
+    now = np.where(
+        kind < 12,
+        1,
+        np.where((kind >= 60) & (kind < 70), 2, np.where((kind >= 70) & (kind < 75), 0, was)),
+    )
     names = {
         "item_id": [f"q{i}" for i in range(n)],
         "content_hash": [f"h{i}" for i in range(n)],
@@ -208,7 +225,9 @@ def clusters() -> Made:
         "cluster": [f"passage {i // 5}" for i in range(90)],
         "k": [4] * 90,
     }
-    return _outcomes(names, *(np.repeat(rng.random(18) < share, 5).tolist() for share in (0.8, 0.5)))
+    return _outcomes(
+        names, *(np.repeat(rng.random(18) < share, 5).tolist() for share in (0.8, 0.5))
+    )
 
 
 def _outcomes(names: dict[str, Any], before: list[bool], after: list[bool]) -> Made:
@@ -223,13 +242,22 @@ def written(outputs: Sequence[tuple[str, str]] = (("It is 7.", "It is 8, I think
     """Open answers, all right before and wrong after, with the generated texts."""
     probe = Probe(
         [
-            Item(id=f"o{i}", task="open", category="Sums", prompt=f"What is {i} + 7?", answer="7", match="number")
+            Item(
+                id=f"o{i}",
+                task="open",
+                category="Sums",
+                prompt=f"What is {i} + 7?",
+                answer="7",
+                match="number",
+            )
             for i in range(len(outputs))
         ],
         name="sums",
     )
     sides = [
-        Snapshot.from_columns({**_names(probe), "correct": [right] * len(outputs), "output": texts}, {"model": name})
+        Snapshot.from_columns(
+            {**_names(probe), "correct": [right] * len(outputs), "output": texts}, {"model": name}
+        )
         for right, texts, name in zip((True, False), zip(*outputs, strict=True), "ab", strict=True)
     ]
     return made(*sides, probe)
@@ -241,7 +269,9 @@ def run(items: int = 240, looks: int = 5) -> tuple[Trajectory, Probe]:
     probe = choices(items).probe
     assert probe is not None
     rng = np.random.default_rng(3)
-    return Trajectory.of([_look(probe, rng, 40 * look) for look in range(looks)], planned=looks - 1), probe
+    return Trajectory.of(
+        [_look(probe, rng, 40 * look) for look in range(looks)], planned=looks - 1
+    ), probe
 
 
 @cache
@@ -274,7 +304,9 @@ def hostile() -> Made:
                 "gold": gold,
                 "chosen": [(right + after) % 3 for right in gold],
                 "correct": [not after] * len(probe),
-                "output": [f"{text} {long if i == 2 else ''}{after}" for i, text in enumerate(texts)],
+                "output": [
+                    f"{text} {long if i == 2 else ''}{after}" for i, text in enumerate(texts)
+                ],
             },
             {"model": f"{HOSTILE[3]}\udfff{after}", "probe": {"name": HOSTILE[2]}},
             tuple(HOSTILE),

@@ -25,7 +25,11 @@ def passages(number: int = 12) -> list[Item]:
 
 
 def read(
-    *, bits: Sequence[float], questions: Sequence[bool] = (), unscored: Sequence[int] = (), step: int = 0
+    *,
+    bits: Sequence[float],
+    questions: Sequence[bool] = (),
+    unscored: Sequence[int] = (),
+    step: int = 0,
 ) -> Snapshot:
     """Snapshot of some questions of category Math, then of passages of 1,000 bytes at these bits per byte.
 
@@ -37,17 +41,22 @@ def read(
     """
     n, of = len(questions), len(bits)
     scored = [index not in unscored for index in range(of)]
-    nats = [[-1000 * value * float(np.log(2))] if has else None for value, has in zip(bits, scored, strict=True)]
+    nats = [
+        [-1000 * value * float(np.log(2))] if has else None
+        for value, has in zip(bits, scored, strict=True)
+    ]
     columns: dict[str, Any] = {
         "item_id": [f"q{index}" for index in range(n)] + [f"p{index}" for index in range(of)],
         "content_hash": [f"h{index}" for index in range(n + of)],
-        "task": ["sums"] * n + ["passages:news" if 2 * index < of else "passages:code" for index in range(of)],
+        "task": ["sums"] * n
+        + ["passages:news" if 2 * index < of else "passages:code" for index in range(of)],
         "category": ["Math"] * n + ["News" if 2 * index < of else "Code" for index in range(of)],
         "k": [4] * n + [None] * of,
         "gold": [0] * n + [None] * of,
         "chosen": [0 if right else 1 for right in questions] + [None] * of,
         "correct": [*questions, *[None] * of],
-        "outcome": ["ok"] * n + ["ok" if has else "unscored: 900 tokens, and the model reads 512" for has in scored],
+        "outcome": ["ok"] * n
+        + ["ok" if has else "unscored: 900 tokens, and the model reads 512" for has in scored],
         "choice_logprobs": [None] * n + nats,
         "choice_bytes": [None] * n + [[1000] if has else None for has in scored],
     }

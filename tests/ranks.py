@@ -76,7 +76,9 @@ def in_processes(script: str, folder: Path, *, world: int = 2) -> list[dict[str,
     return found
 
 
-def launched(arguments: Sequence[str], *, cwd: Path, world: int = 2, **variables: str) -> list[CompletedProcess[str]]:
+def launched(
+    arguments: Sequence[str], *, cwd: Path, world: int = 2, **variables: str
+) -> list[CompletedProcess[str]]:
     """Exit status and output of each process as torchrun starts it, without its agent, which ends all if one fails.
 
     Args:
@@ -85,11 +87,20 @@ def launched(arguments: Sequence[str], *, cwd: Path, world: int = 2, **variables
         world: Number of processes.
         variables: Added to the environment.
     """
-    group = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), **variables}
+    group = {
+        "WORLD_SIZE": str(world),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": free_port(),
+        **variables,
+    }
     environment = {**os.environ, **group}
     return finish_all(
         [
-            Forked(arguments, cwd=cwd, environment={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+            Forked(
+                arguments,
+                cwd=cwd,
+                environment={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            )
             for rank in range(world)
         ],
         timeout=400,

@@ -35,7 +35,13 @@ def write_run(
         stamped = replace(first, meta={**first.meta, "run": "1" * 16, "look": "baseline"})
         save_snapshot(stamped, folder.path / FIRST)
         runs = [{"run": "1" * 16, "name": "one"}]
-        lineage = {"lineage": {"runs": runs, "first": read_snapshot(folder.path / FIRST).full_checksum, "how": "test"}}
+        lineage = {
+            "lineage": {
+                "runs": runs,
+                "first": read_snapshot(folder.path / FIRST).full_checksum,
+                "how": "test",
+            }
+        }
     folder.describe(
         {
             "null": null is not None,

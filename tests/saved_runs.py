@@ -36,7 +36,9 @@ def base(folder: Path) -> Path:
     return folder
 
 
-def save(output_dir: Path, step: int, *, max_steps: int = 30, of: int | None = None, **options: Any) -> Path:
+def save(
+    output_dir: Path, step: int, *, max_steps: int = 30, of: int | None = None, **options: Any
+) -> Path:
     """Save the checkpoint of a step, as transformers does: weights, tokenizer, and last of all the trainer's state.
 
     Args:
@@ -132,14 +134,19 @@ def interrupt(control: Any) -> None:
 
 
 def weights(run: Any) -> str:
-    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in run.model.parameters())).hexdigest()
+    return hashlib.sha256(
+        b"".join(p.detach().numpy().tobytes() for p in run.model.parameters())
+    ).hexdigest()
 
 
 def curve(run: Any) -> dict[int, tuple[int, int]]:
     """Forgotten and gained by step, as the trainer logged them, each step once."""
     rows = [row for row in run.state.log_history if "eval_forget/all/forgotten" in row]
     assert len({row["step"] for row in rows}) == len(rows)
-    return {row["step"]: (row["eval_forget/all/forgotten"], row["eval_forget/all/gained"]) for row in rows}
+    return {
+        row["step"]: (row["eval_forget/all/forgotten"], row["eval_forget/all/gained"])
+        for row in rows
+    }
 
 
 def losses(run: Any) -> list[float]:

@@ -21,7 +21,9 @@ PATIENCE = 300
 WORDS = [f"w{i}" for i in range(120)]
 
 
-def snapshot(correct: Sequence[bool | None], *, meta: dict[str, Any] | None = None, **columns: Any) -> Snapshot:
+def snapshot(
+    correct: Sequence[bool | None], *, meta: dict[str, Any] | None = None, **columns: Any
+) -> Snapshot:
     """Snapshot of items "0", "1", ... of one task; any column can be replaced."""
     rows = len(correct)
     given: dict[str, Any] = {
@@ -35,14 +37,28 @@ def snapshot(correct: Sequence[bool | None], *, meta: dict[str, Any] | None = No
 
 
 def decided(
-    logprobs: Any, *, norm: str = "sum", lengths: Any = None, meta: dict[str, Any] | None = None, **columns: Any
+    logprobs: Any,
+    *,
+    norm: str = "sum",
+    lengths: Any = None,
+    meta: dict[str, Any] | None = None,
+    **columns: Any,
 ) -> Snapshot:
     """Snapshot decided by log-likelihoods, float64 [items, k]; the first option is right."""
     rows, k = logprobs.shape
     chosen = (logprobs / (lengths if norm == "bytes" else 1)).argmax(axis=1)
-    given = {"k": [k] * rows, "gold": [0] * rows, "chosen": chosen.tolist(), "choice_logprobs": logprobs.tolist()}
+    given = {
+        "k": [k] * rows,
+        "gold": [0] * rows,
+        "chosen": chosen.tolist(),
+        "choice_logprobs": logprobs.tolist(),
+    }
     given |= {} if lengths is None else {"choice_bytes": lengths.tolist()}
-    return snapshot((chosen == 0).tolist(), meta={"probe": {"norm": norm}, **(meta or {})}, **{**given, **columns})
+    return snapshot(
+        (chosen == 0).tolist(),
+        meta={"probe": {"norm": norm}, **(meta or {})},
+        **{**given, **columns},
+    )
 
 
 def probe(items: int = 30, **settings: Any) -> Probe:
@@ -86,14 +102,35 @@ def tokenizer(*, bos: bool = False, template: bool = True, words_of: Sequence[st
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    words = ["<pad>", "<eos>", "<unk>", "<bos>", *"ABCDEFG", "Q", ":", "Answer", "user", "system", "assistant", *WORDS]
+    words = [
+        "<pad>",
+        "<eos>",
+        "<unk>",
+        "<bos>",
+        *"ABCDEFG",
+        "Q",
+        ":",
+        "Answer",
+        "user",
+        "system",
+        "assistant",
+        *WORDS,
+    ]
     words += sorted({word for text in words_of for word in text.split()} - set(words))
-    backend = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    backend = Tokenizer(
+        models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>")
+    )
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if bos:
-        backend.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 3)])
+        backend.post_processor = processors.TemplateProcessing(
+            single="<bos> $A", special_tokens=[("<bos>", 3)]
+        )
     made = PreTrainedTokenizerFast(
-        tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>", eos_token="<eos>", bos_token="<bos>"
+        tokenizer_object=backend,
+        unk_token="<unk>",
+        pad_token="<pad>",
+        eos_token="<eos>",
+        bos_token="<bos>",
     )
     if template:
         made.chat_template = (
@@ -145,7 +182,9 @@ def log_likelihood(network: Any, context: tuple[int, ...], choice: tuple[int, ..
     import torch
 
     with torch.no_grad():
-        logits = network(input_ids=torch.tensor([context + choice])).logits[0].double().log_softmax(-1)
+        logits = (
+            network(input_ids=torch.tensor([context + choice])).logits[0].double().log_softmax(-1)
+        )
     return sum(float(logits[len(context) - 1 + j, token]) for j, token in enumerate(choice))
 
 

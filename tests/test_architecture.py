@@ -22,7 +22,18 @@ ORDER = (
         "snapshot",
         "cache",
     ),
-    *("metrics", "text", "grading", "probes", "readers", "run_folder", "measures", "comparing", "policy", "report"),
+    *(
+        "metrics",
+        "text",
+        "grading",
+        "probes",
+        "readers",
+        "run_folder",
+        "measures",
+        "comparing",
+        "policy",
+        "report",
+    ),
     *(
         "scoring",
         "retention",
@@ -41,8 +52,27 @@ ORDER = (
 """From bottom to top: a module may import its own part and those before it."""
 
 HEAVY = {"torch", "transformers", "trl", "accelerate", "peft", "datasets", "tokenizers"}
-MAY_BE_HEAVY = {"scoring", "retention", "lm_eval", "run", "merge", "study", "trl", "axolotl", "demo"}
-METRICS_MAY_USE = {"numpy", "scipy", "math", "dataclasses", "typing", "collections", "forgetwatch", "__future__"}
+MAY_BE_HEAVY = {
+    "scoring",
+    "retention",
+    "lm_eval",
+    "run",
+    "merge",
+    "study",
+    "trl",
+    "axolotl",
+    "demo",
+}
+METRICS_MAY_USE = {
+    "numpy",
+    "scipy",
+    "math",
+    "dataclasses",
+    "typing",
+    "collections",
+    "forgetwatch",
+    "__future__",
+}
 
 FILES = sorted(ROOT.rglob("*.py"))
 
@@ -76,7 +106,9 @@ def imports(path: Path, *, at_module_level: bool = False) -> list[str]:
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             found.append(node.module or "")
-    deferred = DEFERRED.get(str(path.relative_to(ROOT)), set()) if path.is_relative_to(ROOT) else set()
+    deferred = (
+        DEFERRED.get(str(path.relative_to(ROOT)), set()) if path.is_relative_to(ROOT) else set()
+    )
     return [name for name in found if name not in deferred]
 
 
@@ -94,7 +126,9 @@ def test_the_order_names_every_part() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in FILES if path != ROOT / "__init__.py"], ids=lambda p: str(p.relative_to(ROOT))
+    "path",
+    [path for path in FILES if path != ROOT / "__init__.py"],
+    ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_imports_run_from_bottom_to_top(path: Path) -> None:
     own = ORDER.index(part(path))
@@ -108,8 +142,14 @@ def test_imports_run_from_bottom_to_top(path: Path) -> None:
 
 
 def test_no_circles_within_a_part() -> None:
-    names = {".".join(("forgetwatch", *path.relative_to(ROOT).with_suffix("").parts)): path for path in FILES}
-    uses = {name: {used for used in imports(path) if used in names} - {name} for name, path in names.items()}
+    names = {
+        ".".join(("forgetwatch", *path.relative_to(ROOT).with_suffix("").parts)): path
+        for path in FILES
+    }
+    uses = {
+        name: {used for used in imports(path) if used in names} - {name}
+        for name, path in names.items()
+    }
     done: set[str] = set()
     while ready := {name for name, used in uses.items() if name not in done and used <= done}:
         done |= ready
@@ -118,7 +158,9 @@ def test_no_circles_within_a_part() -> None:
 
 def names_bound(path: Path) -> set[str]:
     """Names that a file binds at module level, but for submodules that it imports under their own name."""
-    package = ".".join(("forgetwatch", *path.parent.relative_to(ROOT).parts)) if path in FILES else ""
+    package = (
+        ".".join(("forgetwatch", *path.parent.relative_to(ROOT).parts)) if path in FILES else ""
+    )
     names: set[str] = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -126,18 +168,28 @@ def names_bound(path: Path) -> set[str]:
                 names |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.If):  # `if TYPE_CHECKING:` names what a lazy `__getattr__` gives
             names |= {
-                alias.name for inner in ast.walk(node) if isinstance(inner, ast.ImportFrom) for alias in inner.names
+                alias.name
+                for inner in ast.walk(node)
+                if isinstance(inner, ast.ImportFrom)
+                for alias in inner.names
             }
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             names.add(node.name)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+            names |= {
+                name.id
+                for target in targets
+                for name in ast.walk(target)
+                if isinstance(name, ast.Name)
+            }
     return names
 
 
 @pytest.mark.parametrize(
-    "init", [path for path in FILES if path.name == "__init__.py"], ids=lambda p: str(p.parent.relative_to(ROOT))
+    "init",
+    [path for path in FILES if path.name == "__init__.py"],
+    ids=lambda p: str(p.parent.relative_to(ROOT)),
 )
 def test_nothing_in_a_package_hides_a_module_of_the_same_name(init: Path) -> None:
     """`import forgetwatch.a.b as b` gives the attribute `b` of the package, whatever that is."""
@@ -158,7 +210,9 @@ def test_only_the_scoring_half_loads_torch(path: Path) -> None:
         used = {name.split(".")[0] for name in imports(path)} & HEAVY
         assert not used
         assert not {name.split(".")[0] for name in imports(path, at_module_level=True)} & HEAVY
-        assert "matplotlib" not in {name.split(".")[0] for name in imports(path, at_module_level=True)}
+        assert "matplotlib" not in {
+            name.split(".")[0] for name in imports(path, at_module_level=True)
+        }
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "metrics").glob("*.py")), ids=lambda p: p.name)
@@ -166,7 +220,8 @@ def test_metrics_are_numbers_in_and_numbers_out(path: Path) -> None:
     used = imports(path)
     assert {name.split(".")[0] for name in used} <= METRICS_MAY_USE
     assert not any(
-        name.startswith("scipy") and name not in ("scipy", "scipy.integrate", "scipy.optimize", "scipy.special")
+        name.startswith("scipy")
+        and name not in ("scipy", "scipy.integrate", "scipy.optimize", "scipy.special")
         for name in used
     )
     inside = [name for name in used if name.startswith("forgetwatch")]

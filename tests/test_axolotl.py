@@ -47,7 +47,9 @@ class _DictDefault(dict[str, Any]):
 
 
 @pytest.fixture(params=["stand-in", "axolotl"])
-def plugin_module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def plugin_module(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ModuleType]:
     if request.param == "axolotl":
         if not _AXOLOTL:
             pytest.skip("axolotl is not installed")
@@ -72,15 +74,26 @@ def trainer(folder: Path) -> Any:
     tok = tokenizer()
     rows = [{"input_ids": [5 + n, 6 + n, 7], "labels": [5 + n, 6 + n, 7]} for n in range(8)]
     arguments = TrainingArguments(
-        str(folder / "run"), max_steps=3, per_device_train_batch_size=2, report_to=[], use_cpu=True, save_strategy="no"
+        str(folder / "run"),
+        max_steps=3,
+        per_device_train_batch_size=2,
+        report_to=[],
+        use_cpu=True,
+        save_strategy="no",
     )
-    return Trainer(model(tok), arguments, train_dataset=Dataset.from_list(rows), processing_class=tok)
+    return Trainer(
+        model(tok), arguments, train_dataset=Dataset.from_list(rows), processing_class=tok
+    )
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
-def test_a_training_with_the_plugin_leaves_its_looks(plugin_module: ModuleType, tmp_path: Path) -> None:
+def test_a_training_with_the_plugin_leaves_its_looks(
+    plugin_module: ModuleType, tmp_path: Path
+) -> None:
     probe().save(tmp_path / "p.jsonl")
-    block = _DictDefault(probe=str(tmp_path / "p.jsonl"), every=[1, 3], max_overhead=None, drift=False)
+    block = _DictDefault(
+        probe=str(tmp_path / "p.jsonl"), every=[1, 3], max_overhead=None, drift=False
+    )
     cfg = _DictDefault(forgetwatch=block)
     plugin = plugin_module.ForgetWatchPlugin()
     plugin.register(cfg)
@@ -92,7 +105,9 @@ def test_a_training_with_the_plugin_leaves_its_looks(plugin_module: ModuleType, 
     assert list(Trajectory.from_run(tmp_path / "run").steps)[-2:] == [1, 3]
 
 
-def test_without_a_block_the_callback_has_its_defaults(plugin_module: ModuleType, tmp_path: Path) -> None:
+def test_without_a_block_the_callback_has_its_defaults(
+    plugin_module: ModuleType, tmp_path: Path
+) -> None:
     plugin = plugin_module.ForgetWatchPlugin()
     plugin.register(_DictDefault())
     (callback,) = plugin.add_callbacks_post_trainer(_DictDefault(), trainer(tmp_path))
@@ -107,7 +122,9 @@ def test_without_a_block_the_callback_has_its_defaults(plugin_module: ModuleType
         ("standard", "needed a block of names and values"),
     ],
 )
-def test_a_wrong_block_is_refused_before_a_model_is_loaded(plugin_module: ModuleType, block: Any, message: str) -> None:
+def test_a_wrong_block_is_refused_before_a_model_is_loaded(
+    plugin_module: ModuleType, block: Any, message: str
+) -> None:
     with pytest.raises(WatchError, match=message):
         plugin_module.ForgetWatchPlugin().register({"forgetwatch": block})
 
@@ -116,7 +133,10 @@ def test_the_schema_of_the_block_is_found_by_its_path(plugin_module: ModuleType)
     # axolotl imports it by this path, and makes a class of it and its own.
     module, name = plugin_module.ForgetWatchPlugin().get_input_args().rsplit(".", 1)
     schema = getattr(importlib.import_module(module), name)
-    assert schema(forgetwatch={"probe": "standard", "guard": None}).forgetwatch == {"probe": "standard", "guard": None}
+    assert schema(forgetwatch={"probe": "standard", "guard": None}).forgetwatch == {
+        "probe": "standard",
+        "guard": None,
+    }
     assert schema().forgetwatch is None
     with pytest.raises(ValueError, match="unknown name 'prob'"):
         schema(forgetwatch={"prob": "standard"})
@@ -129,12 +149,16 @@ def test_axolotls_manager_loads_the_plugin_and_hands_its_callback_out(tmp_path: 
     manager = PluginManager.get_instance()
     manager.register("forgetwatch.axolotl.ForgetWatchPlugin")
     assert "forgetwatch.axolotl.ForgetWatchArgs" in manager.get_input_args()
-    (callback,) = manager.add_callbacks_post_trainer(_DictDefault(forgetwatch={"every": 7}), trainer(tmp_path))
+    (callback,) = manager.add_callbacks_post_trainer(
+        _DictDefault(forgetwatch={"every": 7}), trainer(tmp_path)
+    )
     assert callback.every == 7
 
 
 def test_the_block_of_the_page_is_accepted(plugin_module: ModuleType) -> None:
-    page = (Path(__file__).parent.parent / "docs" / "how-to" / "trainers.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parent.parent / "docs" / "how-to" / "trainers.md").read_text(
+        encoding="utf-8"
+    )
     (block,) = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
     read = yaml.safe_load(block)
     plugin = read["plugins"][0].rsplit(".", 1)

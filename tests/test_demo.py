@@ -25,9 +25,20 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     path = tmp_path_factory.mktemp("demo")
-    command = [sys.executable, "-m", "forgetwatch", "demo", "--output", "out", "--report-to", "wandb"]
+    command = [
+        sys.executable,
+        "-m",
+        "forgetwatch",
+        "demo",
+        "--output",
+        "out",
+        "--report-to",
+        "wandb",
+    ]
     environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true"}
-    done = subprocess.run(command, cwd=path, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(
+        command, cwd=path, capture_output=True, text=True, check=False, env=environment
+    )
     assert done.returncode == 0, done.stderr
     return path / "out", done.stdout
 
@@ -55,7 +66,9 @@ def test_the_table_shows_the_counts_of_the_files(demo: tuple[Path, str]) -> None
     after = pq.read_table(folder / f"step-{TUNE_STEPS:06d}.parquet")["correct"].to_pylist()
     lost = sum(a and not b for a, b in zip(before, after, strict=True))
     won = sum(b and not a for a, b in zip(before, after, strict=True))
-    assert re.search(rf"^answers +{lost} of all 360 lost, {won} gained, ", demo[1], flags=re.MULTILINE)
+    assert re.search(
+        rf"^answers +{lost} of all 360 lost, {won} gained, ", demo[1], flags=re.MULTILINE
+    )
 
 
 def test_the_readme_shows_the_table_that_is_printed(demo: tuple[Path, str]) -> None:
@@ -65,11 +78,16 @@ def test_the_readme_shows_the_table_that_is_printed(demo: tuple[Path, str]) -> N
     assert shown is not None
     printed = demo[1][demo[1].index("FORGOT     run") : demo[1].index("report: ")]
     printed = printed.replace("out/run", "forgetwatch-demo/run")
-    printed, page = (re.sub(r"\n +", " ", text) for text in (printed, shown[1]))  # the page wraps its rows
+    printed, page = (
+        re.sub(r"\n +", " ", text) for text in (printed, shown[1])
+    )  # the page wraps its rows
     assert words(of_one_category(printed)) == words(of_one_category(page))
     ours, theirs = counts(printed), counts(page)
     assert len(ours) == len(theirs) >= 5
-    assert all(abs(our - their) <= 8 for our, their in zip(ours, theirs, strict=True)), (ours, theirs)
+    assert all(abs(our - their) <= 8 for our, their in zip(ours, theirs, strict=True)), (
+        ours,
+        theirs,
+    )
 
 
 NUMBER = r"[+-]?\d*\.?\d+"
@@ -85,19 +103,32 @@ def claims(run: Trajectory) -> dict[str, list[tuple[str, list[float]]]]:
     raised = {one.group.name: one for one in run.alarms()}
     assert chance.paper is not None
     assert chance.guess_corrected is not None
-    shares = [100 * one for one in (whole.forgetting, chance.paper.forgetting, chance.guess_corrected.forgetting)]
+    shares = [
+        100 * one
+        for one in (whole.forgetting, chance.paper.forgetting, chance.guess_corrected.forgetting)
+    ]
     change, (low, high) = estimated(whole)
     again = whole["null_lost"] + whole["null_gained"]
     net = [known, luck, known - luck, lost, whole["known_lost_by_luck"], whole["known_lost_net"]]
     steps = [float(raised[name].step) for name in ("History", "all", "Geography")]
     return {
         "mass.md": [("less likely, by # nats", [-whole["log_mass_change"]])],
-        "chance.md": [("Of the # % of the demo that were forgotten, the corrections leave # and # %", shares)],
-        "net-change.md": [("accuracy of the demo is # % before and after", [100 * whole.accuracy_after])],
+        "chance.md": [
+            ("Of the # % of the demo that were forgotten, the corrections leave # and # %", shares)
+        ],
+        "net-change.md": [
+            ("accuracy of the demo is # % before and after", [100 * whole.accuracy_after])
+        ],
         "noise.md": [("In the demo # of # answers change", [again, whole["null_n"]])],
         "alarms.md": [
-            ("the alarm of History in the demo is of # points of", [-100 * estimated(raised["History"].group)[0]]),
-            ("History alarms at step # of the demo, what it clearly knew at step #, Geography at step #", steps),
+            (
+                "the alarm of History in the demo is of # points of",
+                [-100 * estimated(raised["History"].group)[0]],
+            ),
+            (
+                "History alarms at step # of the demo, what it clearly knew at step #, Geography at step #",
+                steps,
+            ),
         ],
         "words.md": [
             ("# points in the demo |", [100 * whole.net_change]),
@@ -109,8 +140,15 @@ def claims(run: Trajectory) -> dict[str, list[tuple[str, list[float]]]]:
                 net,
             ),
         ],
-        "known-items.md": [("of # clearly known answers that were lost are lost in every wording", [lost])],
-        "gates.md": [(r"ALARM: History -# points \(step #\)", [100 * -estimated(raised["History"].group)[0], 75.0])],
+        "known-items.md": [
+            ("of # clearly known answers that were lost are lost in every wording", [lost])
+        ],
+        "gates.md": [
+            (
+                r"ALARM: History -# points \(step #\)",
+                [100 * -estimated(raised["History"].group)[0], 75.0],
+            )
+        ],
         "training.md": [],
         "stages.md": [],
         "versions.md": [],
@@ -129,16 +167,22 @@ def test_the_pages_state_the_numbers_of_the_demo(demo: tuple[Path, str]) -> None
     found = claims(run)
     for page in sorted((ROOT / "docs").rglob("*.md")):
         text = " ".join(page.read_text(encoding="utf-8").split())
-        if page.name not in TESTED and re.search(rf"[^.]*\b(?:in|of) the demo\b[^.]*{NUMBER}", text):
+        if page.name not in TESTED and re.search(
+            rf"[^.]*\b(?:in|of) the demo\b[^.]*{NUMBER}", text
+        ):
             assert page.name in found, page
         for sentence, numbers in found.get(page.name, ()):
-            pattern = re.sub(r"(?<!\\)([()|])", r"\\\1", sentence) if "\\" not in sentence else sentence
+            pattern = (
+                re.sub(r"(?<!\\)([()|])", r"\\\1", sentence) if "\\" not in sentence else sentence
+            )
             stated = re.search(pattern.replace("#", f"({NUMBER})"), text)
             assert stated is not None, (page.name, sentence)
             for ours, theirs in zip(stated.groups(), numbers, strict=True):
                 digits = len(ours.partition(".")[2])
                 near = (
-                    pytest.approx(theirs, abs=0.51 * 10**-digits) if is_same else pytest.approx(theirs, rel=0.2, abs=8)
+                    pytest.approx(theirs, abs=0.51 * 10**-digits)
+                    if is_same
+                    else pytest.approx(theirs, rel=0.2, abs=8)
                 )
                 assert float(ours) == near, (page.name, sentence, theirs)
 
@@ -163,7 +207,10 @@ def test_the_example_of_a_measure_prints_what_its_page_shows(
         assert len(printed) == len(expected)
         for our, their in zip(printed, expected, strict=True):
             if re.fullmatch(r"[+-]?[\d.]+", their):  # counts differ by a few between processors
-                assert abs(float(our) - float(their)) <= (8 if abs(float(their)) > 1 else 0.3), (our, their)
+                assert abs(float(our) - float(their)) <= (8 if abs(float(their)) > 1 else 0.3), (
+                    our,
+                    their,
+                )
             else:
                 assert our == their
 
@@ -175,14 +222,18 @@ def blocks_that_run() -> list[Any]:
         if page.parent.name == "measures":
             continue
         for number, block in enumerate(
-            re.finditer(r"(<!-- not run: .+? -->\n)?```python\n(.+?)```", page.read_text("utf-8"), re.DOTALL)
+            re.finditer(
+                r"(<!-- not run: .+? -->\n)?```python\n(.+?)```", page.read_text("utf-8"), re.DOTALL
+            )
         ):
             if not block[1]:
                 found.setdefault(block[2], pytest.param(block[2], id=f"{page.stem}-{number}"))
     return [*found.values()]
 
 
-@pytest.mark.full("README-1", "first-run", "training", reason="further examples, which train as the others do")
+@pytest.mark.full(
+    "README-1", "first-run", "training", reason="further examples, which train as the others do"
+)
 @pytest.mark.parametrize("code", blocks_that_run())
 def test_the_python_of_the_pages_runs(
     code: str, demo: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -190,10 +241,14 @@ def test_the_python_of_the_pages_runs(
     from transformers import AutoModelForCausalLM
     from trl import SFTConfig, SFTTrainer
 
-    tok = tokenizer(words_of=[f"{item.prompt} {' '.join(item.choices)}" for item in load_probe("standard")])
+    tok = tokenizer(
+        words_of=[f"{item.prompt} {' '.join(item.choices)}" for item in load_probe("standard")]
+    )
     for name in ("base", "step-2000", "release"):
         network = model(tok, seed=len(name), positions=1024)
-        save_snapshot(score(network, tok, load_probe("quick").head(40)), tmp_path / f"{name}.parquet")
+        save_snapshot(
+            score(network, tok, load_probe("quick").head(40)), tmp_path / f"{name}.parquet"
+        )
     network.save_pretrained(tmp_path / "model")
     tok.save_pretrained(tmp_path / "model")
     questions = ["Capital of Chile?,Lima,Santiago,B", "Capital of Peru?,Lima,Santiago,A"]
@@ -205,7 +260,9 @@ def test_the_python_of_the_pages_runs(
         "data": rows,
         "SFTTrainer": SFTTrainer,
     }
-    named["args"] = SFTConfig("out", max_steps=2, bf16=False, use_cpu=True, report_to="none", disable_tqdm=True)
+    named["args"] = SFTConfig(
+        "out", max_steps=2, bf16=False, use_cpu=True, report_to="none", disable_tqdm=True
+    )
     run_block(code, demo, tmp_path, monkeypatch, named)
 
 
@@ -216,14 +273,17 @@ def test_the_tutorial_shows_what_its_commands_print(demo: tuple[Path, str], tmp_
 
     def run(commands: str) -> str:
         if "forgetwatch demo" in commands:
-            return demo[1][demo[1].index("FORGOT     run") :].replace("out/run", "forgetwatch-demo/run")
+            return demo[1][demo[1].index("FORGOT     run") :].replace(
+                "out/run", "forgetwatch-demo/run"
+            )
         command = [sys.executable, "-m", *commands.split()]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == (3 if "--no-worse-than" in commands else 0), done.stderr
         return done.stdout
 
     (table, flips, gate), (our_table, our_flips, our_gate) = (
-        [found[3] for found in tutorial.SHOWN.findall(text)] for text in (page, tutorial.rewritten(page, run))
+        [found[3] for found in tutorial.SHOWN.findall(text)]
+        for text in (page, tutorial.rewritten(page, run))
     )
     assert words(of_one_category(our_table)) == words(of_one_category(table))
     assert words(our_gate) == words(gate)
@@ -249,7 +309,11 @@ def test_the_notebook_runs_on_the_model_of_the_demo(
 
 
 def run_block(
-    code: str, demo: tuple[Path, str], folder: Path, monkeypatch: pytest.MonkeyPatch, named: dict[str, Any]
+    code: str,
+    demo: tuple[Path, str],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    named: dict[str, Any],
 ) -> None:
     """Run a block of a page in a folder that has the demo's output."""
     monkeypatch.chdir(folder)
@@ -275,7 +339,12 @@ def counts(table: str) -> list[int]:
 
 def test_every_named_file_exists_and_lies_in_the_output_folder(demo: tuple[Path, str]) -> None:
     path, shown = demo
-    for name in ("forgetting.png", "forgetting.svg", "base/model.safetensors", f"run/checkpoint-{TUNE_STEPS}"):
+    for name in (
+        "forgetting.png",
+        "forgetting.svg",
+        "base/model.safetensors",
+        f"run/checkpoint-{TUNE_STEPS}",
+    ):
         assert (path / name).exists()
     assert "forgetting.png" in shown
     assert "forgetwatch compare" in shown
@@ -292,6 +361,8 @@ def test_a_folder_with_foreign_files_is_refused(tmp_path: Path) -> None:
         run_demo(tmp_path)
     with pytest.raises(ForgetwatchError, match="--report-to nowhere: not installed, or no tracker"):
         run_demo(tmp_path / "new", report_to="nowhere")
-    with pytest.raises(ForgetwatchError, match=r"precious.txt: needed a folder to write to, and this is a file"):
+    with pytest.raises(
+        ForgetwatchError, match=r"precious.txt: needed a folder to write to, and this is a file"
+    ):
         run_demo(tmp_path / "precious.txt")
     assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]

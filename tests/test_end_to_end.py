@@ -46,7 +46,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
 def test_logged_counts_are_those_of_the_files(run: tuple[Any, Path]) -> None:
     made, path = run
     folder = path / "_forgetwatch"
-    logged = {row["step"]: row for row in made.state.log_history if "eval_forget/all/forgotten" in row}
+    logged = {
+        row["step"]: row for row in made.state.log_history if "eval_forget/all/forgotten" in row
+    }
     assert sorted(logged) == [0, 4, 8, 12]
     for step in (4, 8, 12):
         counted = recount(folder / "baseline.parquet", folder / f"step-{step:06d}.parquet")
@@ -67,11 +69,27 @@ def test_comparing_saved_checkpoints_gives_the_logged_counts(
     made, path = run
     monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
     command = [
-        *(sys.executable, "-m", "forgetwatch", "compare", str(path / "base"), str(path / "checkpoint-12")),
-        *("--probe", str(path / "_forgetwatch" / "probe.jsonl"), "--json", str(tmp_path / "o.json")),
+        *(
+            sys.executable,
+            "-m",
+            "forgetwatch",
+            "compare",
+            str(path / "base"),
+            str(path / "checkpoint-12"),
+        ),
+        *(
+            "--probe",
+            str(path / "_forgetwatch" / "probe.jsonl"),
+            "--json",
+            str(tmp_path / "o.json"),
+        ),
     ]
     subprocess.run(command, check=True, capture_output=True)
     whole = json.loads((tmp_path / "o.json").read_text())["groups"][0]
-    logged = next(row for row in made.state.log_history if row["step"] == 12 and "eval_forget/all/forgotten" in row)
+    logged = next(
+        row
+        for row in made.state.log_history
+        if row["step"] == 12 and "eval_forget/all/forgotten" in row
+    )
     for name in ("forgotten", "gained", "known_lost"):
         assert whole[name] == logged[f"eval_forget/all/{name}"]

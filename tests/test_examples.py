@@ -41,7 +41,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("written")
     world = demo.facts()
-    demo.write_data(folder / "data", [fact for fact in world if fact.relation.category in demo.TAUGHT][:48])
+    demo.write_data(
+        folder / "data", [fact for fact in world if fact.relation.category in demo.TAUGHT][:48]
+    )
     tokenizer = demo.make_tokenizer(world)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "BASE_STEPS", 120)
@@ -67,7 +69,9 @@ def run(name: str, options: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> s
     module, lines = example(name), list[str]()
 
     def command(arguments: Sequence[object], **_: Any) -> None:
-        done = subprocess.run([sys.executable, "-m", *map(str, arguments)], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-m", *map(str, arguments)], capture_output=True, text=True, check=True
+        )
         lines.append(done.stdout)
 
     monkeypatch.setattr(sys, "argv", [name, *options])
@@ -90,7 +94,9 @@ def test_every_example_is_run_by_a_test() -> None:
 
 
 @pytest.mark.full(reason="further examples, which train as the others do")
-@pytest.mark.filterwarnings("ignore:MatMul8bitLt:UserWarning")  # bitsandbytes' own, where it is installed
+@pytest.mark.filterwarnings(
+    "ignore:MatMul8bitLt:UserWarning"
+)  # bitsandbytes' own, where it is installed
 def test_the_forms_of_a_trained_adapter_are_compared_with_it(
     written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
@@ -101,27 +107,56 @@ def test_the_forms_of_a_trained_adapter_are_compared_with_it(
     monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
     tuned = AutoModelForCausalLM.from_pretrained(written / "base")
     tuned = get_peft_model(tuned, LoraConfig(target_modules=["q_proj"]))
-    torch.nn.init.normal_(tuned.base_model.model.model.layers[0].self_attn.q_proj.lora_B["default"].weight)
+    torch.nn.init.normal_(
+        tuned.base_model.model.model.layers[0].self_attn.q_proj.lora_B["default"].weight
+    )
     tuned.save_pretrained(tmp_path / "adapter")
-    run("shipped", ["--model", str(tmp_path / "adapter"), "--output", str(tmp_path / "forms")], monkeypatch)
+    run(
+        "shipped",
+        ["--model", str(tmp_path / "adapter"), "--output", str(tmp_path / "forms")],
+        monkeypatch,
+    )
     printed = capsys.readouterr().out.splitlines()
     merged = next(line for line in printed if line.startswith("merged"))
-    assert re.search(r"merged +\d forgotten and \d gained of 360, net [+-]\d\.\d points .*; drift 0\.0000 nats", merged)
+    assert re.search(
+        r"merged +\d forgotten and \d gained of 360, net [+-]\d\.\d points .*; drift 0\.0000 nats",
+        merged,
+    )
     quantized = [line for line in printed if line.startswith(("8-bit", "4-bit"))]
     assert len(quantized) == (2 if find_spec("bitsandbytes") else 1)
     assert (tmp_path / "forms" / "merged" / "config.json").is_file()
 
 
-@pytest.mark.full("dpo", "grpo", "guard", "lora", "own_loop", reason="further examples, which train as the others do")
+@pytest.mark.full(
+    "dpo",
+    "grpo",
+    "guard",
+    "lora",
+    "own_loop",
+    reason="further examples, which train as the others do",
+)
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
-@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
+@pytest.mark.filterwarnings(
+    "ignore:.*is deprecated and will be removed in v6:FutureWarning"
+)  # TRL's own calls
 @pytest.mark.parametrize("name", RUNS)
 def test_an_example_trains_and_shows_what_is_lost(
     name: str, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    data = written / "data" / ("preferences" if name in ("dpo", "grpo") else "texts") / "train.jsonl"
+    data = (
+        written / "data" / ("preferences" if name in ("dpo", "grpo") else "texts") / "train.jsonl"
+    )
     output = tmp_path / "run"
-    given = ["--model", str(written / "base"), "--data", str(data), "--output", str(output), "--rate", "0.01"]
+    given = [
+        "--model",
+        str(written / "base"),
+        "--data",
+        str(data),
+        "--output",
+        str(output),
+        "--rate",
+        "0.01",
+    ]
     printed = run(name, [*given, *RUNS[name]], monkeypatch)
     trajectory = Trajectory.from_run(output)
     assert trajectory.steps[0] == 0
@@ -135,12 +170,26 @@ def test_an_example_trains_and_shows_what_is_lost(
 
 @pytest.mark.full(reason="further examples, which train as the others do")
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
-@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
+@pytest.mark.filterwarnings(
+    "ignore:.*is deprecated and will be removed in v6:FutureWarning"
+)  # TRL's own calls
 def test_stages_are_trained_one_after_another_and_shown_as_a_matrix(
-    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    written: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
-    given = ["--model", str(written / "base"), "--output", str(tmp_path), "--steps", "4", "--rate", "0.01"]
+    given = [
+        "--model",
+        str(written / "base"),
+        "--output",
+        str(tmp_path),
+        "--steps",
+        "4",
+        "--rate",
+        "0.01",
+    ]
     printed = run("stages", given, monkeypatch)
     assert "stage 3 of this model, after 1-weather and 2-nature" in capfd.readouterr().err
     shown = re.findall(r"^(base|1-weather|2-nature|3-sky) +\d+\.\d", printed, flags=re.MULTILINE)
@@ -151,7 +200,10 @@ def test_stages_are_trained_one_after_another_and_shown_as_a_matrix(
         line.comparisons[line.steps.index(step)].all.forgotten for step in (4, 8, 12)
     ]
     assert (tmp_path / "stages" / "stages.png").is_file()
-    assert "Each stage, against the base and against the stage before." in (tmp_path / "stages.html").read_text()
+    assert (
+        "Each stage, against the base and against the stage before."
+        in (tmp_path / "stages.html").read_text()
+    )
 
 
 def test_items_with_their_own_judge_are_compared(
@@ -164,7 +216,11 @@ def test_items_with_their_own_judge_are_compared(
     assert {row["category"] for row in rows} == {relation.category for relation in RELATIONS}
     assert any(row["correct"] for row in rows)
     judge = example("own_judge").judge
-    assert (judge({"wanted": " red"}, "red ."), judge({"wanted": " red"}, "blue"), judge({"wanted": " red"}, " ")) == (
+    assert (
+        judge({"wanted": " red"}, "red ."),
+        judge({"wanted": " red"}, "blue"),
+        judge({"wanted": " red"}, " "),
+    ) == (
         True,
         False,
         None,
@@ -177,20 +233,30 @@ def test_three_methods_are_shown_at_their_best_look_and_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     pytest.importorskip("trl.experimental.sdft")
-    run("near_on_policy", ["--output", str(tmp_path), "--base-steps", "40", "--steps", "10"], monkeypatch)
+    run(
+        "near_on_policy",
+        ["--output", str(tmp_path), "--base-steps", "40", "--steps", "10"],
+        monkeypatch,
+    )
     printed = capsys.readouterr().out
-    rows = re.findall(r"^(SFT|SDFT|GRPO) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+)$", printed, re.MULTILINE)
+    rows = re.findall(
+        r"^(SFT|SDFT|GRPO) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+)$", printed, re.MULTILINE
+    )
     assert [row[0] for row in rows] == ["SFT", "SDFT", "GRPO"]
     for name, step, gained, lost, *end in rows:
         look = Trajectory.from_run(tmp_path / name)
         at = look.comparisons[look.steps.index(int(step))].all
         assert (at.gained, at.forgotten) == (int(gained), int(lost))
         assert at.accuracy_after == max(one.all.accuracy_after for one in look.comparisons)
-        assert [look.comparisons[-1].all.gained, look.comparisons[-1].all.forgotten] == [int(value) for value in end]
+        assert [look.comparisons[-1].all.gained, look.comparisons[-1].all.forgotten] == [
+            int(value) for value in end
+        ]
 
 
 @pytest.mark.full(reason="further examples, which train as the others do")
-def test_the_two_modes_are_drawn_and_their_written_numbers_printed(tmp_path: Path, capsys: Any) -> None:
+def test_the_two_modes_are_drawn_and_their_written_numbers_printed(
+    tmp_path: Path, capsys: Any
+) -> None:
     two_modes = example("two_modes")
     two_modes.main([str(tmp_path / "two_modes.png")])
     assert (tmp_path / "two_modes.png").read_bytes().startswith(b"\x89PNG")
@@ -205,8 +271,13 @@ def test_the_two_modes_are_drawn_and_their_written_numbers_printed(tmp_path: Pat
     assert reverse["2"] == pytest.approx([0.921, 0.715, 0.700], abs=6e-4)
     assert joint["2"] == pytest.approx([0.894, 2.04], abs=6e-3)
     assert joint["6"] == pytest.approx([0.005, 0.165], abs=6e-4)
-    cited, derived = ([part for part in parts if word in part] for word in ("2603.12163", "derived here"))
-    assert (len(cited), [part.startswith("mass and means move") for part in derived]) == (3, [True, False])
+    cited, derived = (
+        [part for part in parts if word in part] for word in ("2603.12163", "derived here")
+    )
+    assert (len(cited), [part.startswith("mass and means move") for part in derived]) == (
+        3,
+        [True, False],
+    )
     titles = [panel.get_title() for panel in two_modes.figure().axes]
     assert sum("2603.12163" in title for title in titles) == 1  # the picture too says what is cited
     assert sum("derived here" in title for title in titles) == 1
@@ -237,7 +308,9 @@ def test_the_workflow_runs_existing_commands_and_keeps_the_report() -> None:
     assert (name, options[::2]) == ("gate", ["--policy", "--comment"])
     helped = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"}).stdout
     assert all(option in helped for option in options[::2])
-    (upload,) = [step for step in steps if step.get("uses", "").startswith("actions/upload-artifact@")]
+    (upload,) = [
+        step for step in steps if step.get("uses", "").startswith("actions/upload-artifact@")
+    ]
     assert (upload["with"]["path"], upload["if"]) == (options[-1], "always()")
 
 

@@ -39,14 +39,20 @@ def requests(contexts: int) -> list[Any]:
     for number in range(contexts):
         context = " ".join(rng.choices(WORDS, k=3 + 4 * (number % 7)))
         choices = [" " + " ".join(rng.choices(WORDS, k=1 + choice)) for choice in range(3)]
-        made += [Instance("loglikelihood", {}, (context, choice), number) for choice in (*choices, choices[0])]
+        made += [
+            Instance("loglikelihood", {}, (context, choice), number)
+            for choice in (*choices, choices[0])
+        ]
     return made
 
 
 def test_log_likelihoods_and_greedy_flags_are_the_harnesss() -> None:
     theirs, ours = engines(model(TOK).eval())
     asked = requests(21)
-    expected, found = theirs.loglikelihood(asked, disable_tqdm=True), ours.loglikelihood(asked, disable_tqdm=True)
+    expected, found = (
+        theirs.loglikelihood(asked, disable_tqdm=True),
+        ours.loglikelihood(asked, disable_tqdm=True),
+    )
     assert [one for one, _ in found] == pytest.approx([one for one, _ in expected], abs=1e-4)
     assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
     assert ours._layout is None  # shared rows are tested again at every call
@@ -61,7 +67,9 @@ def test_continuations_of_greedy_decoding_are_flagged() -> None:
         for _ in range(3):
             ids.append(int(network(torch.tensor([ids])).logits[0, -1].argmax()))
     written = " " + TOK.decode(ids[3:])
-    asked = [Instance("loglikelihood", {}, ("w1 w2 w3", text), 0) for text in (written, " w9 w9 w9")]
+    asked = [
+        Instance("loglikelihood", {}, ("w1 w2 w3", text), 0) for text in (written, " w9 w9 w9")
+    ]
     (_, first), (_, second) = engines(network)[1].loglikelihood(asked, disable_tqdm=True)
     assert (first, second) == (True, False)
 
@@ -82,10 +90,14 @@ def test_a_sharded_model_is_left_to_the_harness(monkeypatch: pytest.MonkeyPatch)
     asked = requests(3)
     monkeypatch.setattr("forgetwatch.lm_eval.Engine", None)  # would fail if it were used
     next(network.parameters()).ds_id = 0  # type: ignore[attr-defined]
-    assert ours.loglikelihood(asked, disable_tqdm=True) == theirs.loglikelihood(asked, disable_tqdm=True)
+    assert ours.loglikelihood(asked, disable_tqdm=True) == theirs.loglikelihood(
+        asked, disable_tqdm=True
+    )
 
 
-def test_without_the_harness_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_harness_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "lm_eval.api.registry", None)
     monkeypatch.delitem(sys.modules, "forgetwatch.lm_eval", raising=False)
     with pytest.raises(ForgetwatchError, match=r"pip install 'forgetwatch\[harness\]'"):
@@ -111,9 +123,13 @@ def documents(folder: Path) -> dict[str, str]:
 
     rows = {
         "choice": [
-            {"question": words(4), "options": [words(1 + o) for o in range(3)], "right": n % 3} for n in range(40)
+            {"question": words(4), "options": [words(1 + o) for o in range(3)], "right": n % 3}
+            for n in range(40)
         ],
-        "blank": [{"before": words(3), "options": WORDS[n : n + 2], "end": words(2), "n": n % 2} for n in range(20)],
+        "blank": [
+            {"before": words(3), "options": WORDS[n : n + 2], "end": words(2), "n": n % 2}
+            for n in range(20)
+        ],
         "open": [{"question": words(4), "answer": WORDS[n % 7]} for n in range(12)],
     }
     rows["choice"].append(rows["choice"][0])  # the same document twice
@@ -130,12 +146,24 @@ def tasks(folder: Path) -> list[dict[str, Any]]:
 
     def task(name: str, **settings: Any) -> dict[str, Any]:
         data = {"data_files": {"test": paths[name]}, "cache_dir": str(folder / "cache")}
-        return {"task": f"toy_{name}", "dataset_path": "json", "dataset_kwargs": data, "test_split": "test", **settings}
+        return {
+            "task": f"toy_{name}",
+            "dataset_path": "json",
+            "dataset_kwargs": data,
+            "test_split": "test",
+            **settings,
+        }
 
-    accuracy = [{"metric": name, "aggregation": "mean", "higher_is_better": True} for name in ("acc", "acc_norm")]
+    accuracy = [
+        {"metric": name, "aggregation": "mean", "higher_is_better": True}
+        for name in ("acc", "acc_norm")
+    ]
     exact = [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}]
     filters = [
-        {"name": name, "filter": [{"function": "regex", "regex_pattern": pattern}, {"function": "take_first"}]}
+        {
+            "name": name,
+            "filter": [{"function": "regex", "regex_pattern": pattern}, {"function": "take_first"}],
+        }
         for name, pattern in (("strict", "^(w\\d+)"), ("any", "(w\\d+)\\s*$"))
     ]
     return [
@@ -181,7 +209,9 @@ def evaluate(network: Any, folder: Path, name: str) -> Mapping[str, Any]:
         evaluation_tracker=tracker,
         bootstrap_iters=0,
     )
-    (folder / f"{name}.json").write_text(json.dumps(found, default=handle_non_serializable), encoding="utf-8")
+    (folder / f"{name}.json").write_text(
+        json.dumps(found, default=handle_non_serializable), encoding="utf-8"
+    )
     tracker.general_config_tracker.model_name_sanitized = f"org__{name}"
     samples = found.pop("samples")
     raw = json.loads(json.dumps(samples, default=handle_non_serializable))
@@ -195,7 +225,9 @@ def train(network: Any) -> None:
     """Enough steps on one text to change many answers."""
     torch.manual_seed(0)
     optimizer = torch.optim.AdamW(network.parameters(), lr=2e-2)
-    ids = torch.tensor([TOK(" ".join(random.Random(n).choices(WORDS[:60], k=24)))["input_ids"] for n in range(4)])
+    ids = torch.tensor(
+        [TOK(" ".join(random.Random(n).choices(WORDS[:60], k=24)))["input_ids"] for n in range(4)]
+    )
     network.train()
     for _ in range(8):
         network(input_ids=ids, labels=ids).loss.backward()
@@ -207,7 +239,8 @@ def train(network: Any) -> None:
 def counts(logs: Mapping[str, Any], task: str, metric: str, filtered: str = "none") -> list[int]:
     """Rows, forgotten and gained by the harness's own samples, matched by their place."""
     before, after = (
-        [row[metric] for row in logs[side][task] if row["filter"] == filtered] for side in ("before", "after")
+        [row[metric] for row in logs[side][task] if row["filter"] == filtered]
+        for side in ("before", "after")
     )
     pairs = list(zip(before, after, strict=True))
     return [len(pairs), pairs.count((1, 0)), pairs.count((0, 1))]
@@ -220,11 +253,15 @@ def test_results_as_json_give_the_counts_of_the_harnesss_samples(logs: dict[str,
         group = found[task]
         assert [group.n, group.forgotten, group.gained] == counts(logs, task, "acc")
     group = found["toy_open"]
-    assert [group.n, group.forgotten, group.gained] == counts(logs, "toy_open", "exact_match", "strict")
+    assert [group.n, group.forgotten, group.gained] == counts(
+        logs, "toy_open", "exact_match", "strict"
+    )
     assert sum(group.forgotten + group.gained for group in found.values()) > 5
 
 
-def test_the_files_that_the_harness_writes_give_the_same_as_its_results(logs: dict[str, Any]) -> None:
+def test_the_files_that_the_harness_writes_give_the_same_as_its_results(
+    logs: dict[str, Any],
+) -> None:
     for name in ("before", "after"):
         for metric in ("acc", "acc_norm"):
             results = load_snapshot(logs["folder"] / f"{name}.json", metric=metric)
@@ -233,14 +270,18 @@ def test_the_files_that_the_harness_writes_give_the_same_as_its_results(logs: di
             again = np.lexsort([files.texts("item_id"), files.texts("task")])
             for column in results.table.column_names:
                 assert results.table[column].take(order) == files.table[column].take(again), column
-            assert files.meta["num_fewshot"] == {f"toy_{task}": 0 for task in ("blank", "choice", "open")}
+            assert files.meta["num_fewshot"] == {
+                f"toy_{task}": 0 for task in ("blank", "choice", "open")
+            }
 
 
 def test_choices_and_gold_are_those_that_the_harness_had(logs: dict[str, Any]) -> None:
     for metric in ("acc", "acc_norm"):
         read = load_snapshot(logs["folder"] / "after.json", metric=metric)
         rows = [(task, row) for task in ("toy_choice", "toy_blank") for row in logs["after"][task]]
-        gold = [row["doc"]["right"] if task == "toy_choice" else row["doc"]["n"] for task, row in rows]
+        gold = [
+            row["doc"]["right"] if task == "toy_choice" else row["doc"]["n"] for task, row in rows
+        ]
         choice = read.texts("task") != "toy_open"
         assert read.ints("gold")[choice].tolist() == gold
         chosen = read.ints("chosen")[choice] == read.ints("gold")[choice]
@@ -250,7 +291,12 @@ def test_choices_and_gold_are_those_that_the_harness_had(logs: dict[str, Any]) -
 
 
 def test_each_filter_can_be_selected(logs: dict[str, Any]) -> None:
-    sides = [next((logs["folder"] / "out" / f"org__{name}").glob("samples_toy_open*")) for name in ("before", "after")]
+    sides = [
+        next((logs["folder"] / "out" / f"org__{name}").glob("samples_toy_open*"))
+        for name in ("before", "after")
+    ]
     for filtered in ("strict", "any"):
         group = compare(before=sides[0], after=sides[1], metric=f"exact_match,{filtered}").all
-        assert [group.n, group.forgotten, group.gained] == counts(logs, "toy_open", "exact_match", filtered)
+        assert [group.n, group.forgotten, group.gained] == counts(
+            logs, "toy_open", "exact_match", filtered
+        )

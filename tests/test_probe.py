@@ -23,7 +23,12 @@ from forgetwatch.ranges import MAX_OPTIONS, check_ranges
 from forgetwatch.snapshot import SCHEMA
 
 ITEM = Item(
-    id="1", task="capitals", category="Culture", prompt="Q: Chile?\nA:", choices=(" Santiago", " Lima"), answer=0
+    id="1",
+    task="capitals",
+    category="Culture",
+    prompt="Q: Chile?\nA:",
+    choices=(" Santiago", " Lima"),
+    answer=0,
 )
 
 
@@ -53,11 +58,23 @@ def test_a_stored_probe_keeps_the_norm_of_its_header(tmp_path: Path) -> None:
     [
         ([], {}, "has no items"),
         ([ITEM, ITEM], {}, "'1' occurs twice in task 'capitals'"),
-        ([ITEM], {"norm": "words"}, "norm must be one of sum, chars, bytes, tokens, unconditional, got 'words'"),
+        (
+            [ITEM],
+            {"norm": "words"},
+            "norm must be one of sum, chars, bytes, tokens, unconditional, got 'words'",
+        ),
         ([ITEM], {"scoring": "speak"}, "scoring must be one of"),
         ([replace(ITEM, system="s")], {}, "system needs the chat template"),
-        ([replace(ITEM, prompt=({"role": "user", "content": "x"},))], {}, "chat messages needs the chat template"),
-        ([replace(ITEM, choices=tuple(map(str, range(27))))], {"scoring": "letters"}, "27 choices for 26 letters"),
+        (
+            [replace(ITEM, prompt=({"role": "user", "content": "x"},))],
+            {},
+            "chat messages needs the chat template",
+        ),
+        (
+            [replace(ITEM, choices=tuple(map(str, range(27))))],
+            {"scoring": "letters"},
+            "27 choices for 26 letters",
+        ),
         ([{"id": "1"}], {}, "must be an Item, got dict"),
     ],
 )
@@ -71,9 +88,21 @@ def test_a_probe_comes_back_from_its_file(tmp_path: Path) -> None:
         [
             ITEM,
             Item(
-                id="2", task="t", prompt=({"role": "user", "content": "é\n…"},), choices=("a", "b", "c"), answer=(0, 2)
+                id="2",
+                task="t",
+                prompt=({"role": "user", "content": "é\n…"},),
+                choices=("a", "b", "c"),
+                answer=(0, 2),
             ),
-            Item(id="3", task="t", prompt="2+2=", answer=("4", "four"), match="exact", must_pass=True, tags=("x",)),
+            Item(
+                id="3",
+                task="t",
+                prompt="2+2=",
+                answer=("4", "four"),
+                match="exact",
+                must_pass=True,
+                tags=("x",),
+            ),
         ],
         name="mine",
         norm="tokens",
@@ -82,11 +111,16 @@ def test_a_probe_comes_back_from_its_file(tmp_path: Path) -> None:
     made.save(tmp_path / "p.jsonl")
     read = read_probe(tmp_path / "p.jsonl")
     assert list(read) == list(made)
-    assert (read.name, read.settings, read.fingerprint) == (made.name, made.settings, made.fingerprint)
+    assert (read.name, read.settings, read.fingerprint) == (
+        made.name,
+        made.settings,
+        made.fingerprint,
+    )
 
 
 @pytest.mark.parametrize(
-    ("match", "answer"), [("stops", "yes"), ("language", "de"), ("regex", "a+"), ("json:keys", "[]")]
+    ("match", "answer"),
+    [("stops", "yes"), ("language", "de"), ("regex", "a+"), ("json:keys", "[]")],
 )
 def test_matches_that_describe_an_output_cannot_be_forced(match: str, answer: str) -> None:
     open_item = Item(id="2", task="t", prompt="p", answer=answer, match=match)
@@ -114,17 +148,24 @@ def test_a_compressed_file_is_the_same_text_and_the_same_bytes_each_time(tmp_pat
     content = (tmp_path / "a.jsonl.gz").read_bytes()
     assert gzip.decompress(content) == (tmp_path / "plain.jsonl").read_bytes()
     assert content == (tmp_path / "b.jsonl.gz").read_bytes()
-    (tmp_path / "mine.jsonl.gz").write_bytes(gzip.compress((json.dumps(ITEM.to_json()) + "\r\n").encode()))
+    (tmp_path / "mine.jsonl.gz").write_bytes(
+        gzip.compress((json.dumps(ITEM.to_json()) + "\r\n").encode())
+    )
     assert read_probe(tmp_path / "mine.jsonl.gz").name == "mine"
 
 
-@pytest.mark.parametrize("damage", [lambda content: content[:-9], lambda content: b"no gzip", lambda content: b""])
-def test_a_damaged_compressed_file_is_refused(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[:-9], lambda content: b"no gzip", lambda content: b""]
+)
+def test_a_damaged_compressed_file_is_refused(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
     path = tmp_path / "p.jsonl.gz"
     probe().save(path)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(
-        ProbeError, match=r"p\.jsonl\.gz: (needed a probe in JSONL, and it cannot be read|.* has no items)"
+        ProbeError,
+        match=r"p\.jsonl\.gz: (needed a probe in JSONL, and it cannot be read|.* has no items)",
     ):
         read_probe(path)
 
@@ -153,7 +194,9 @@ def test_a_file_without_header_is_named_after_itself(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_damaged_probe_file_is_refused_with_the_line(tmp_path: Path, text: str, says: str) -> None:
+def test_a_damaged_probe_file_is_refused_with_the_line(
+    tmp_path: Path, text: str, says: str
+) -> None:
     (tmp_path / "p.jsonl").write_text(text)
     with pytest.raises(ProbeError, match=says):
         read_probe(tmp_path / "p.jsonl")
@@ -174,7 +217,12 @@ def test_a_beginning_without_generated_answers_is_a_probe_without_decoding() -> 
     assert both.head(3).fingerprint == Probe(scored, norm="bytes").fingerprint
     assert both.head(3).decoding is None
     assert both.head(4).decoding == both.decoding
-    assert Probe(scored, scoring="generate", decoding={"tokens": 7}).head(1).settings["decoding"]["tokens"] == 7
+    assert (
+        Probe(scored, scoring="generate", decoding={"tokens": 7})
+        .head(1)
+        .settings["decoding"]["tokens"]
+        == 7
+    )
 
 
 def test_content_hash_is_that_of_the_written_definition() -> None:
@@ -215,7 +263,10 @@ def test_worked_examples_are_part_of_the_content_and_not_of_the_question() -> No
 
 
 def test_the_order_of_several_right_answers_does_not_matter() -> None:
-    one, other = (Item(id="1", task="t", prompt="p", choices=("a", "b", "c"), answer=a) for a in ((0, 2), (2, 0)))
+    one, other = (
+        Item(id="1", task="t", prompt="p", choices=("a", "b", "c"), answer=a)
+        for a in ((0, 2), (2, 0))
+    )
     assert one.content_hash == other.content_hash
     assert one.answers == (0, 2)
 
@@ -240,7 +291,10 @@ def test_the_order_of_several_right_answers_does_not_matter() -> None:
         ({"cluster": 5}, "cluster must be text"),
         ({"tags": 5}, "tags must be a list"),
         ({"tools": [1]}, "tools must be a list of objects"),
-        ({"shots": "a", "prompt": ({"role": "user", "content": "b"},)}, "shots is for a prompt of text"),
+        (
+            {"shots": "a", "prompt": ({"role": "user", "content": "b"},)},
+            "shots is for a prompt of text",
+        ),
         ({"shots": None}, "shots must be text"),
         ({"prompt": ()}, "prompt must be text, or chat messages"),
         ({"prompt": 5}, "prompt must be text, or chat messages"),
@@ -268,13 +322,17 @@ def test_an_open_item_has_no_k() -> None:
         ({"choices": ("4", "5"), "answer": 0}, "is for open answers, and this item has choices"),
     ],
 )
-def test_a_match_that_is_unknown_or_does_not_fit_is_refused(change: dict[str, Any], says: str) -> None:
+def test_a_match_that_is_unknown_or_does_not_fit_is_refused(
+    change: dict[str, Any], says: str
+) -> None:
     item = Item(id="1", task="t", prompt="2+2=", answer="4", match="number")
     with pytest.raises(ProbeError, match=says):
         replace(item, **change)
 
 
-@pytest.mark.parametrize("change", [{"system": ""}, {"tools": ()}, {"cluster": ""}, {"meta": {}}, {"tags": []}])
+@pytest.mark.parametrize(
+    "change", [{"system": ""}, {"tools": ()}, {"cluster": ""}, {"meta": {}}, {"tags": []}]
+)
 def test_an_item_keeps_its_content_hash_in_a_file(change: dict[str, Any]) -> None:
     """An empty system message was left out of the file, which made it another question."""
     item = replace(ITEM, **change)
@@ -304,11 +362,20 @@ def test_a_passage_comes_back_from_its_json() -> None:
     ("change", "says"),
     [
         ({"choices": [" \n"]}, r"item '1': a passage needs text as its choice, got ' \\n'"),
-        ({"choices": [" a", " b"], "answer": None}, "only a passage has none, and it has one choice, its text: got 2"),
+        (
+            {"choices": [" a", " b"], "answer": None},
+            "only a passage has none, and it has one choice, its text: got 2",
+        ),
         ({"choices": [" a", " b"]}, "an item needs answer"),
         ({"choices": [], "answer": None}, "got 0 choices"),
-        ({"prompt": "Read:"}, "a passage has no prompt, got 'Read:'; give the answer, or an empty prompt"),
-        ({"must_pass": True}, "a passage has no right answer and is read as it is, so that must_pass has no meaning"),
+        (
+            {"prompt": "Read:"},
+            "a passage has no prompt, got 'Read:'; give the answer, or an empty prompt",
+        ),
+        (
+            {"must_pass": True},
+            "a passage has no right answer and is read as it is, so that must_pass has no meaning",
+        ),
         ({"match": "exact"}, "so that match has no meaning"),
         ({"shots": "Q: 1\nA: 2\n\n"}, "so that shots has no meaning"),
         ({"system": "s"}, "so that system has no meaning"),
@@ -322,7 +389,9 @@ def test_what_is_no_passage_is_refused_in_one_sentence(change: dict[str, Any], s
 
 @pytest.mark.parametrize("scoring", ["letters", "generate"])
 def test_passages_need_log_likelihoods(scoring: Any) -> None:
-    with pytest.raises(ProbeError, match=f"a passage needs scoring='loglikelihood', got '{scoring}'"):
+    with pytest.raises(
+        ProbeError, match=f"a passage needs scoring='loglikelihood', got '{scoring}'"
+    ):
         Probe([*probe(6), *passages(2)], scoring=scoring)
 
 
@@ -381,7 +450,11 @@ def test_values_at_the_ends_of_their_ranges_are_accepted() -> None:
     ("column", "value", "says"),
     [
         ("k", 0, "needed k from 1 to 10,000, got 0"),
-        ("k", 2**31 - 1, "needed k from 1 to 10,000, got 2147483647; leave it empty for open answers"),
+        (
+            "k",
+            2**31 - 1,
+            "needed k from 1 to 10,000, got 2147483647; leave it empty for open answers",
+        ),
         ("gold", 2, "needed one of its 2 options as gold, got 2; options are numbered from 0"),
         ("golds", [0, 0], r"needed one of its 2 options as golds, each once, got \[0, 0\]"),
         ("golds", [0, 2], r"as golds, each once, got \[0, 2\]"),
@@ -395,23 +468,43 @@ def test_values_at_the_ends_of_their_ranges_are_accepted() -> None:
         ("gold_share", 1e308, r"needed gold_share from 0 to 1, got 1e\+308$"),
         ("gold_share", -5.0, "needed gold_share from 0 to 1, got -5$"),
         ("option_mass", 99.0, "needed option_mass from 0 to 1, got 99; divide percentages by 100"),
-        ("margin", -0.5, "needed margin at least 0, got -0.5; it is the best score minus the second"),
+        (
+            "margin",
+            -0.5,
+            "needed margin at least 0, got -0.5; it is the best score minus the second",
+        ),
         (
             "choice_logprobs",
             [1.5, -1.0],
             r"of at most 0 \(rounding up to 1 is allowed\), got 1.5; a log-likelihood is the logarithm",
         ),
         ("choice_logprobs", [math.inf, -1.0], "choice_logprobs has plus infinity"),
-        ("choice_priors", [-1.0, 70.0], r"needed choice_priors of at most 0 \(rounding up to 1 is allowed\), got 70"),
-        ("choice_logprobs", [-1.0], "needed one value of choice_logprobs for each of the 2 options, got 1"),
+        (
+            "choice_priors",
+            [-1.0, 70.0],
+            r"needed choice_priors of at most 0 \(rounding up to 1 is allowed\), got 70",
+        ),
+        (
+            "choice_logprobs",
+            [-1.0],
+            "needed one value of choice_logprobs for each of the 2 options, got 1",
+        ),
         ("choice_chars", [-1, 1], "needed choice_chars at least 0, got -1"),
         ("choice_bytes", [1, -7], "needed choice_bytes at least 0, got -7"),
-        ("choice_tokens", [1], "needed one value of choice_tokens for each of the 2 options, got 1"),
+        (
+            "choice_tokens",
+            [1],
+            "needed one value of choice_tokens for each of the 2 options, got 1",
+        ),
     ],
 )
-def test_a_value_outside_its_range_is_refused_with_row_value_and_remedy(column: str, value: Any, says: str) -> None:
+def test_a_value_outside_its_range_is_refused_with_row_value_and_remedy(
+    column: str, value: Any, says: str
+) -> None:
     columns = {**GOOD, column: [GOOD[column][0], value]}
-    table = pa.table({name: pa.array(values, SCHEMA.field(name).type) for name, values in columns.items()})
+    table = pa.table(
+        {name: pa.array(values, SCHEMA.field(name).type) for name, values in columns.items()}
+    )
     with pytest.raises(SnapshotError, match=rf"^row 2 \(item 'b'\): .*{says}"):
         check_ranges(table)
 
@@ -420,7 +513,9 @@ def test_a_value_outside_its_range_is_refused_with_row_value_and_remedy(column: 
 def test_probabilities_instead_of_their_logarithms_are_refused(last: float) -> None:
     table = pa.table({"item_id": ["a", "b"], "choice_logprobs": [[last, 1 - last], [0.9, 0.1]]})
     first = "0.1, and" if last else "1, and"
-    with pytest.raises(SnapshotError, match=rf"got {first} none in the table is below 0; take the logarithm"):
+    with pytest.raises(
+        SnapshotError, match=rf"got {first} none in the table is below 0; take the logarithm"
+    ):
         check_ranges(table)
 
 
@@ -430,7 +525,9 @@ def test_log_likelihoods_that_are_all_zero_are_accepted() -> None:
 
 def test_an_open_answer_may_name_any_gold_and_no_negative_one() -> None:
     assert len(Snapshot.from_columns({"item_id": ["a"], "correct": [True], "gold": [7]}, {})) == 1
-    with pytest.raises(SnapshotError, match=r"row 1 \(item 'a'\): needed an option as gold, got -1"):
+    with pytest.raises(
+        SnapshotError, match=r"row 1 \(item 'a'\): needed an option as gold, got -1"
+    ):
         Snapshot.from_columns({"item_id": ["a"], "correct": [True], "gold": [-1]}, {})
 
 
@@ -439,7 +536,9 @@ def test_the_largest_k_is_compared_and_a_larger_one_refused(k: int, tmp_path: Pa
     path = tmp_path / "t.csv"
     path.write_text("item_id,correct,k,gold,chosen\n" + f"a,1,{k},0,0\nb,0,{k},0,1\nc,1,4,0,0\n")
     if k > MAX_OPTIONS:
-        with pytest.raises(SnapshotError, match=r"t\.csv: row 1 \(item 'a'\): needed k from 1 to 10,000, got 10001"):
+        with pytest.raises(
+            SnapshotError, match=r"t\.csv: row 1 \(item 'a'\): needed k from 1 to 10,000, got 10001"
+        ):
             load_snapshot(path)
     else:
         assert compare(before=path, after=load_snapshot(path)).all.n == 3

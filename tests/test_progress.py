@@ -51,7 +51,9 @@ def lines(capsys: pytest.CaptureFixture[str]) -> Sequence[str]:
     return [line.removeprefix("forgetwatch: ") for line in capsys.readouterr().err.splitlines()]
 
 
-def test_the_estimate_after_two_batches_is_what_it_then_takes(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_estimate_after_two_batches_is_what_it_then_takes(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
     started = clock.now
     measure(clock, 80.0, opening="baseline: standard, 2,000 items")
     first, estimate, *_ = lines(capsys)
@@ -61,20 +63,34 @@ def test_the_estimate_after_two_batches_is_what_it_then_takes(clock: Clock, caps
     assert clock.now - started == 81.0
 
 
-def test_batches_that_disagree_give_no_estimate(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_batches_that_disagree_give_no_estimate(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
     with shown("baseline") as report:
         assert report is not None
         report(Done(count=0, total=100, share=0.0))
-        for took, share in ((8.0, 0.01), (1.0, 0.02), (1.0, 0.03), (1.0, 0.04), (1.0, 0.05), (1.0, 0.06)):
+        for took, share in (
+            (8.0, 0.01),
+            (1.0, 0.02),
+            (1.0, 0.03),
+            (1.0, 0.04),
+            (1.0, 0.05),
+            (1.0, 0.06),
+        ):
             clock.now += took
             report(Done(count=round(100 * share), total=100, share=share))
     (line,) = lines(capsys)
     assert line == "baseline: 3 of 100 items in 10 s; about 6 min in all"  # 800 s, 450, then 333
 
 
-def test_the_estimate_includes_the_second_measurement(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_estimate_includes_the_second_measurement(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
     measure(clock, 80.0, again=0.25)
-    assert lines(capsys)[0] == "baseline: 5 of 2,000 items in 5.0 s; about 101 s in all, second measurement included"
+    assert (
+        lines(capsys)[0]
+        == "baseline: 5 of 2,000 items in 5.0 s; about 101 s in all, second measurement included"
+    )
 
 
 def test_a_log_has_a_line_every_ten_seconds_and_fewer_of_what_takes_long(
@@ -94,7 +110,9 @@ def test_a_log_has_a_line_every_ten_seconds_and_fewer_of_what_takes_long(
     assert 20 < len(lines(capsys)) < BATCHES
 
 
-def test_a_measurement_of_seconds_has_its_first_line_alone(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_measurement_of_seconds_has_its_first_line_alone(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
     measure(clock, 3.0, opening="first")
     assert lines(capsys) == ["first"]
 
@@ -111,7 +129,9 @@ def test_a_short_look_is_silent_and_a_long_one_has_a_line_each_half_minute(
     ]
 
 
-def test_generated_answers_are_estimated_apart(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_generated_answers_are_estimated_apart(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
     with shown("baseline") as report:
         assert report is not None
         for share in (0.0, 0.1, 0.2, 1.0):
@@ -121,7 +141,10 @@ def test_generated_answers_are_estimated_apart(clock: Clock, capsys: pytest.Capt
             clock.now += 40.0 if share else 0.0
             report(Done(count=round(50 * share), total=50, share=share, unit="answers"))
     first, *_, second = lines(capsys)
-    assert first == "baseline: 20 of 100 items in 2.0 s; about 10 s in all, without the generated answers"
+    assert (
+        first
+        == "baseline: 20 of 100 items in 2.0 s; about 10 s in all, without the generated answers"
+    )
     assert second == "baseline: 10 of 50 answers in 83 s; about 7 min in all"
 
 
@@ -155,7 +178,9 @@ def in_a_terminal(program: str, *, columns: int = 100, rows: int = 24) -> str:
     """Output of a program in a pseudo terminal, both streams."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    with subprocess.Popen([sys.executable, "-c", program], stdout=theirs, stderr=theirs, stdin=theirs) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=theirs, stderr=theirs, stdin=theirs
+    ) as process:
         os.close(theirs)
         output = b""
         while True:

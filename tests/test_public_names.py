@@ -10,14 +10,26 @@ import forgetwatch
 import forgetwatch.errors as errors
 
 NAMES = {
-    *("Comparison", "Decision", "ForgetWatchCallback", "Guard", "Item", "Probe", "Snapshot", "Trajectory", "Watch"),
+    *(
+        "Comparison",
+        "Decision",
+        "ForgetWatchCallback",
+        "Guard",
+        "Item",
+        "Probe",
+        "Snapshot",
+        "Trajectory",
+        "Watch",
+    ),
     *("compare", "decide", "load_probe", "load_snapshot", "save_snapshot", "score"),
 }
 
 
 def test_the_public_names_are_these_and_sorted() -> None:
     assert set(forgetwatch.__all__) == NAMES
-    assert forgetwatch.__all__ == sorted(forgetwatch.__all__, key=lambda name: (name.islower(), name))
+    assert forgetwatch.__all__ == sorted(
+        forgetwatch.__all__, key=lambda name: (name.islower(), name)
+    )
     assert set(dir(forgetwatch)) >= NAMES
 
 
@@ -54,7 +66,11 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_every_error_is_in_the_drawn_tree_and_has_one_base() -> None:
-    classes = [cls for cls in vars(errors).values() if isinstance(cls, type) and cls.__module__ == errors.__name__]
+    classes = [
+        cls
+        for cls in vars(errors).values()
+        if isinstance(cls, type) and cls.__module__ == errors.__name__
+    ]
     assert len(classes) > 3
     for error in classes:
         assert issubclass(error, errors.ForgetwatchError)
@@ -72,7 +88,9 @@ HEAVY = "{'torch', 'transformers', 'trl', 'accelerate', 'peft', 'datasets', 'tok
 def loaded(code: str) -> str:
     """The heavy packages that a fresh Python has loaded after running some code."""
     program = f"{code}\nimport sys\nprint(sorted({HEAVY} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     return done.stdout.splitlines()[-1]
 
 
@@ -97,8 +115,12 @@ forgetwatch.load_probe("demo")
 
 def test_help_and_version_load_no_numpy() -> None:
     code = "from forgetwatch.cli import app\napp(['--help'], standalone_mode=False)"
-    program = f"{code}\nimport sys\nprint(sorted({{'numpy', 'pyarrow', 'scipy'}} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    program = (
+        f"{code}\nimport sys\nprint(sorted({{'numpy', 'pyarrow', 'scipy'}} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == "[]"
 
 

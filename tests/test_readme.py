@@ -23,16 +23,28 @@ from forgetwatch.study.plan import read_plan
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("*.md")])
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("*.md")]
+)
 BLOCKS = [
     block
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
+    for path in (
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+    )
     if path.name != "trainers.md"  # settings of those trainers, not of forgetwatch
-    for block in re.findall(r"```(\w+)\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for block in re.findall(
+        r"```(\w+)\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL
+    )
 ]
 NAMING = [
     *PAGES,
-    *(path for part in ("forgetwatch", "benchmarks", "tools") for path in sorted((ROOT / part).rglob("*.py"))),
+    *(
+        path
+        for part in ("forgetwatch", "benchmarks", "tools")
+        for path in sorted((ROOT / part).rglob("*.py"))
+    ),
 ]
 """Files that name pages and scripts of the repository by their path."""
 SETUP = [line for line in README.splitlines() if "-m venv" in line]
@@ -108,22 +120,32 @@ def test_the_study_example_is_a_study(tmp_path: Path) -> None:
 
 
 def test_the_policy_example_is_a_policy() -> None:
-    (example,) = [block for kind, block in BLOCKS if kind == "yaml" and "critical:" in block and "policy:" in block]
+    (example,) = [
+        block
+        for kind, block in BLOCKS
+        if kind == "yaml" and "critical:" in block and "policy:" in block
+    ]
     policy = parse_policy(example, "policy.yaml")
     assert (policy.name, len(policy.rules), policy.on_fail) == ("release", 9, "stop")
 
 
 def test_the_map_names_every_package_by_its_path() -> None:
-    (tree,) = [block for kind, block in BLOCKS if kind == "text" and block.startswith("forgetwatch/")]
+    (tree,) = [
+        block for kind, block in BLOCKS if kind == "text" and block.startswith("forgetwatch/")
+    ]
     named = re.findall(r"^  ([\w/]+)/ ", tree, flags=re.MULTILINE)
     package = ROOT / "forgetwatch"
-    there = {path.parent.relative_to(package).as_posix() for path in package.rglob("__init__.py")} - {"."}
+    there = {
+        path.parent.relative_to(package).as_posix() for path in package.rglob("__init__.py")
+    } - {"."}
     assert len(named) == len(set(named))
     assert set(named) == there
 
 
 def test_the_map_names_every_module_of_the_root() -> None:
-    (tree,) = [block for kind, block in BLOCKS if kind == "text" and block.startswith("forgetwatch/")]
+    (tree,) = [
+        block for kind, block in BLOCKS if kind == "text" and block.startswith("forgetwatch/")
+    ]
     lines = re.findall(r"^  ((?:\w+ )*\w+)  ", tree, flags=re.MULTILINE)
     there = {path.stem for path in (ROOT / "forgetwatch").glob("*.py")} - {"__init__", "__main__"}
     assert sorted(name for line in lines for name in line.split()) == sorted(there)
@@ -132,7 +154,9 @@ def test_the_map_names_every_module_of_the_root() -> None:
 def test_links_and_pictures_of_the_pages_lead_somewhere() -> None:
     for page in PAGES:
         for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            assert "://" in link or (page.parent / link).exists(), f"{page.relative_to(ROOT)}: {link}"
+            assert "://" in link or (page.parent / link).exists(), (
+                f"{page.relative_to(ROOT)}: {link}"
+            )
 
 
 def test_every_page_is_linked_from_the_index() -> None:
@@ -150,13 +174,16 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
         "gallery/index.md",
         "gallery/model-card.md",
     }
-    assert listed - made == {path.relative_to(docs).as_posix() for path in PAGES if docs in path.parents}
+    assert listed - made == {
+        path.relative_to(docs).as_posix() for path in PAGES if docs in path.parents
+    }
 
 
 def test_files_of_the_repository_that_a_text_names_exist() -> None:
     for path in NAMING:
         for named in re.findall(
-            r"\b(?:docs|examples|benchmarks|tools|tests)/[\w/-]+\.(?:md|py)\b", path.read_text("utf-8")
+            r"\b(?:docs|examples|benchmarks|tools|tests)/[\w/-]+\.(?:md|py)\b",
+            path.read_text("utf-8"),
         ):
             assert (ROOT / named).is_file(), f"{path.relative_to(ROOT)}: {named}"
 
@@ -180,6 +207,11 @@ def test_the_statistics_page_is_whole() -> None:
 def test_the_table_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_module("forgetwatch.theory", run_name="__main__")
     told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("old mass at t = 400, from 0.9; drift: how far the old mode moved at most")
-    assert "TTT-Discover, broken  mass           0.946        0.915        0.848        0.277        0.004" in told
+    assert told[0].startswith(
+        "old mass at t = 400, from 0.9; drift: how far the old mode moved at most"
+    )
+    assert (
+        "TTT-Discover, broken  mass           0.946        0.915        0.848        0.277        0.004"
+        in told
+    )
     assert max(map(len, told[:-1])) <= 100

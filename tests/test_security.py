@@ -24,7 +24,9 @@ TESTS = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE)
 def test_the_page_names_a_test_for_every_promise() -> None:
     lines = PAGE.partition("## Promised")[2].partition("\n## ")[0].splitlines()
     promises = [
-        line for line in lines if line.startswith("| ") and line != "| promise | held by |" and "---" not in line
+        line
+        for line in lines
+        if line.startswith("| ") and line != "| promise | held by |" and "---" not in line
     ]
     assert len(promises) > 12
     for line in promises:
@@ -34,7 +36,9 @@ def test_the_page_names_a_test_for_every_promise() -> None:
 @pytest.mark.parametrize(("path", "name"), TESTS, ids=["::".join(one) for one in TESTS])
 def test_the_tests_that_the_page_names_exist(path: str, name: str) -> None:
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    assert not name or name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    assert not name or name in {
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)
+    }
 
 
 RUNS_CODE = {"eval", "exec", "compile", "__import__"}
@@ -42,7 +46,9 @@ UNPICKLES = {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}
 
 
 @pytest.mark.parametrize(
-    "path", sorted((ROOT / "forgetwatch").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
+    "path",
+    sorted((ROOT / "forgetwatch").rglob("*.py")),
+    ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_no_module_runs_or_unpickles_what_it_reads(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -52,7 +58,13 @@ def test_no_module_runs_or_unpickles_what_it_reads(path: Path) -> None:
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
             assert called not in RUNS_CODE
-            assert called not in ("os.system", "torch.load", "np.load", "yaml.load", "yaml.unsafe_load")
+            assert called not in (
+                "os.system",
+                "torch.load",
+                "np.load",
+                "yaml.load",
+                "yaml.unsafe_load",
+            )
             assert not [word for word in node.keywords if word.arg in ("shell", "allow_pickle")]
 
 
@@ -116,7 +128,9 @@ for command in COMMANDS:
 """
 
 
-def test_files_are_compared_and_a_folder_is_scored_without_a_network(saved: Path, tmp_path: Path) -> None:
+def test_files_are_compared_and_a_folder_is_scored_without_a_network(
+    saved: Path, tmp_path: Path
+) -> None:
     run = tmp_path / "out" / "_forgetwatch"
     for step, right in enumerate([[True, True], [False, True]]):
         name = "baseline" if step == 0 else f"step-{step:06d}"
@@ -130,9 +144,18 @@ def test_files_are_compared_and_a_folder_is_scored_without_a_network(saved: Path
         ["report", str(tmp_path / "out")],
         ["convert", before, "-o", str(tmp_path / "c.parquet")],
         ["probe", "check", "standard"],
-        ["score", str(saved), "--probe", str(tmp_path / "p.jsonl"), "-o", str(tmp_path / "s.parquet")],
+        [
+            "score",
+            str(saved),
+            "--probe",
+            str(tmp_path / "p.jsonl"),
+            "-o",
+            str(tmp_path / "s.parquet"),
+        ],
     ]
     code = textwrap.dedent(OFFLINE).replace("COMMANDS", repr(commands))
     free = {name: value for name, value in os.environ.items() if "OFFLINE" not in name}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=free, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=free, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr

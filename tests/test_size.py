@@ -18,8 +18,8 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 330_030,
-    "tokens of the tests": 466_768,
+    "tokens of the package": 331_279,
+    "tokens of the tests": 468_739,
     "public names": 15,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -32,21 +32,24 @@ AT_MOST = {
 """The last seven are measures: each belongs into its module in `measures/`, and few others need to name it."""
 
 ROOMS = {
-    "data": ("errors extras files loading progress ranges visible_text decoding item probe snapshot cache", 16_117),
-    "metrics": ("metrics measures", 26_039),
-    "theory": ("theory", 5_428),
-    "grading": ("grading", 15_484),
-    "probes": ("probes", 23_262),
-    "readers": ("readers files/json_pieces files/rows", 30_475),
-    "compare": ("text measures/aligned measures/pairing measures/option_columns comparing", 36_856),
-    "policy": ("policy", 9_586),
-    "report": ("report", 29_993),
-    "scoring": ("scoring", 33_633),
-    "retention": ("retention", 3_868),
-    "run": ("run run_folder", 51_571),
-    "merge": ("merge", 8_235),
-    "study": ("study", 15_330),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 24_153),
+    "data": (
+        "errors extras files loading progress ranges visible_text decoding item probe snapshot cache",
+        16_177,
+    ),
+    "metrics": ("metrics measures", 26_108),
+    "theory": ("theory", 5_438),
+    "grading": ("grading", 15_522),
+    "probes": ("probes", 23_356),
+    "readers": ("readers files/json_pieces files/rows", 30_575),
+    "compare": ("text measures/aligned measures/pairing measures/option_columns comparing", 37_018),
+    "policy": ("policy", 9_613),
+    "report": ("report", 30_137),
+    "scoring": ("scoring", 33_771),
+    "retention": ("retention", 3_881),
+    "run": ("run run_folder", 51_746),
+    "merge": ("merge", 8_272),
+    "study": ("study", 15_394),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 24_271),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""
 
@@ -68,14 +71,20 @@ def code_tokens(text: str) -> int:
     >>> code_tokens('def half(x):\\n    "Return x / 2."\\n\\n    # exact\\n    return x / 2\\n')
     10
     """
-    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in _NOT_CODE]
+    tokens = [
+        token
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type not in _NOT_CODE
+    ]
     documented = set[int]()
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         if ast.get_docstring(node, clean=False) is not None:
             docstring = node.body[0]
-            documented.update(range(docstring.lineno, (docstring.end_lineno or docstring.lineno) + 1))
+            documented.update(
+                range(docstring.lineno, (docstring.end_lineno or docstring.lineno) + 1)
+            )
     return sum(token.start[0] not in documented for token in tokens)
 
 
@@ -102,7 +111,11 @@ def test_nothing_grew() -> None:
         if name.startswith(of_measure):
             found[name] = sum(name.removeprefix(of_measure) in text for text in package)
     assert found.keys() == AT_MOST.keys()
-    grown = {name: f"{number}, at most {AT_MOST[name]}" for name, number in found.items() if number > AT_MOST[name]}
+    grown = {
+        name: f"{number}, at most {AT_MOST[name]}"
+        for name, number in found.items()
+        if number > AT_MOST[name]
+    }
     assert not grown
 
 
@@ -118,7 +131,11 @@ def test_no_room_grew() -> None:
     found = dict.fromkeys(ROOMS, 0)
     for path in (ROOT / "forgetwatch").rglob("*.py"):
         found[room_of(path)] += code_tokens(path.read_text(encoding="utf-8"))
-    grown = {room: f"{count}, at most {ROOMS[room][1]}" for room, count in found.items() if count > ROOMS[room][1]}
+    grown = {
+        room: f"{count}, at most {ROOMS[room][1]}"
+        for room, count in found.items()
+        if count > ROOMS[room][1]
+    }
     assert not grown
 
 

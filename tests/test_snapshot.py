@@ -65,19 +65,33 @@ def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.parquet"
     save_snapshot(snapshot([True, False]), path)
     table = pq.read_table(path)
-    flipped = table.set_column(table.column_names.index("correct"), "correct", pa.array([True, True]))
+    flipped = table.set_column(
+        table.column_names.index("correct"), "correct", pa.array([True, True])
+    )
     pq.write_table(flipped.replace_schema_metadata(table.schema.metadata), path)
     with pytest.raises(SnapshotError, match="changed after it was written"):
         read_snapshot(path)
 
 
-META = {"model": "m", "step": 7, "probe": {"items": 2, "of": 4}, "noise": 0.1, "batch": {"2": 1, "10": 2}}
+META = {
+    "model": "m",
+    "step": 7,
+    "probe": {"items": 2, "of": 4},
+    "noise": 0.1,
+    "batch": {"2": 1, "10": 2},
+}
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        *({"step": 70}, {"step": "7"}, {"probe": {"items": 1, "of": 4}}, {"noise": 0.2}, {"batch": {"2": 1, "10": 3}}),
+        *(
+            {"step": 70},
+            {"step": "7"},
+            {"probe": {"items": 1, "of": 4}},
+            {"noise": 0.2},
+            {"batch": {"2": 1, "10": 3}},
+        ),
         *({"model": None}, {"run": "f00d"}, {"checksum": "0" * 32}),
     ],
 )
@@ -93,7 +107,9 @@ def test_metadata_that_were_changed_are_refused(tmp_path: Path, change: dict[str
 
 
 def test_the_checksum_does_not_depend_on_the_place_of_the_file(tmp_path: Path) -> None:
-    made = snapshot([True, False], meta={**META, "batch": {2: 1, 10: 2}})  # a file holds keys as texts
+    made = snapshot(
+        [True, False], meta={**META, "batch": {2: 1, 10: 2}}
+    )  # a file holds keys as texts
     save_snapshot(made, tmp_path / "one.parquet")
     read = read_snapshot(tmp_path / "one.parquet")
     save_snapshot(read, tmp_path / "two.parquet")
@@ -110,12 +126,20 @@ def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     for version in (3, 9):
         meta = f'{{"format": "forgetwatch/snapshot@{version}"}}'.encode()
         pq.write_table(table.replace_schema_metadata({b"forgetwatch": meta}), path)
-        with pytest.raises(SnapshotError, match=rf"snapshot@{version}.*reads 'forgetwatch/snapshot@5'"):
+        with pytest.raises(
+            SnapshotError, match=rf"snapshot@{version}.*reads 'forgetwatch/snapshot@5'"
+        ):
             read_snapshot(path)
     pq.write_table(table.replace_schema_metadata(None), path)
     with pytest.raises(SnapshotError, match="not a snapshot that forgetwatch wrote"):
         read_snapshot(path)
-    for meta in (b"[]", b"null", b'{"format": "forgetwatch/snapshot@4", "probe": null}', b"{", b"[" * 100_000):
+    for meta in (
+        b"[]",
+        b"null",
+        b'{"format": "forgetwatch/snapshot@4", "probe": null}',
+        b"{",
+        b"[" * 100_000,
+    ):
         pq.write_table(table.replace_schema_metadata({b"forgetwatch": meta}), path)
         with pytest.raises(SnapshotError):
             read_snapshot(path)
@@ -128,7 +152,10 @@ def test_a_rewrite_with_wider_text_columns_is_read(tmp_path: Path) -> None:
     made = snapshot([True, False])
     save_snapshot(made, path)
     table = pq.read_table(path)
-    wide = [pa.field(f.name, pa.large_string()) if pa.types.is_string(f.type) else f for f in table.schema]
+    wide = [
+        pa.field(f.name, pa.large_string()) if pa.types.is_string(f.type) else f
+        for f in table.schema
+    ]
     pq.write_table(table.cast(pa.schema(wide, metadata=table.schema.metadata)), path)
     assert read_snapshot(path).checksum == made.checksum
 
@@ -138,7 +165,10 @@ def test_a_rewrite_with_wider_text_columns_is_read(tmp_path: Path) -> None:
     [
         ({"item_id": ["a", "a"]}, "'a' is twice in task 't'"),
         ({"k": [3, 0]}, r"row 2 \(item '1'\): needed k from 1 to 10,000, got 0"),
-        ({"k": [3, 3], "gold": [0, 3]}, r"row 2 \(item '1'\): needed one of its 3 options as gold, got 3"),
+        (
+            {"k": [3, 3], "gold": [0, 3]},
+            r"row 2 \(item '1'\): needed one of its 3 options as gold, got 3",
+        ),
         ({"k": [3, -1]}, "needed k from 1 to 10,000, got -1"),
         ({"k": [3, 3], "gold": [0, -1]}, "row 2 .*needed one of its 3 options as gold, got -1"),
         (
@@ -146,7 +176,10 @@ def test_a_rewrite_with_wider_text_columns_is_read(tmp_path: Path) -> None:
             r"row 2 .*needed one of its 4 options as golds, each once, got \[0, 9\]",
         ),
         ({"k": [4, 4], "golds": [[0, 0], None]}, r"each once, got \[0, 0\]"),
-        ({"sample": [0, -1]}, "needed sample from 0 to 1,000,000, got -1; samples are numbered from 0"),
+        (
+            {"sample": [0, -1]},
+            "needed sample from 0 to 1,000,000, got -1; samples are numbered from 0",
+        ),
         ({"item_id": ["a", ""]}, "row 2: item_id is empty"),
         ({"colour": [1, 2]}, "unknown column 'colour'"),
         ({"choosen": [1, 2]}, "unknown column 'choosen', did you mean 'chosen'"),

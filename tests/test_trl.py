@@ -15,13 +15,22 @@ from forgetwatch.errors import ForgetwatchError, WatchError
 CONFIGS = Path(__file__).parent.parent / "configs"
 DATA: dict[str, list[dict[str, Any]]] = {
     "sft": [{"text": f"w{n} w{n + 1} w{n + 2} w{n + 3}"} for n in range(16)],
-    "dpo": [{"prompt": f"w{n}", "chosen": f" w{n + 1} w3", "rejected": f" w{n + 2}"} for n in range(16)],
+    "dpo": [
+        {"prompt": f"w{n}", "chosen": f" w{n + 1} w3", "rejected": f" w{n + 2}"} for n in range(16)
+    ],
     "grpo": [{"prompt": f"w{n} w{n + 1}"} for n in range(16)],
 }
 MORE: dict[str, list[str]] = {
     "sft": [],
     "dpo": [],
-    "grpo": ["--max_completion_length", "6", "--num_generations", "2", "--reward_funcs", "rewards_for_tests.length"],
+    "grpo": [
+        "--max_completion_length",
+        "6",
+        "--num_generations",
+        "2",
+        "--reward_funcs",
+        "rewards_for_tests.length",
+    ],
 }
 
 pytestmark = [
@@ -42,7 +51,8 @@ def test_a_script_runs_with_its_config_and_leaves_its_looks(
     monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rewards_for_tests.py").write_text(
-        "def length(completions, **kwargs):\n    return [float(len(text)) for text in completions]\n", encoding="utf-8"
+        "def length(completions, **kwargs):\n    return [float(len(text)) for text in completions]\n",
+        encoding="utf-8",
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     tok = tokenizer()
@@ -52,17 +62,37 @@ def test_a_script_runs_with_its_config_and_leaves_its_looks(
     write_jsonl(tmp_path / "data" / "train.jsonl", DATA[kind])
     probe().save(tmp_path / "probe.jsonl")
     trainer = getattr(trl, TRAINERS[kind])
-    arguments = ["--model_name_or_path", "model", "--dataset_name", "data", "--output_dir", "run", "--max_steps", "2"]
-    arguments += ["--per_device_train_batch_size", "2", "--forget", "{probe: probe.jsonl}", "--bf16", "False"]
+    arguments = [
+        "--model_name_or_path",
+        "model",
+        "--dataset_name",
+        "data",
+        "--output_dir",
+        "run",
+        "--max_steps",
+        "2",
+    ]
+    arguments += [
+        "--per_device_train_batch_size",
+        "2",
+        "--forget",
+        "{probe: probe.jsonl}",
+        "--bf16",
+        "False",
+    ]
     main([kind, "--config", str(CONFIGS / f"{kind}.yaml"), *arguments, *MORE[kind]])
     assert Trajectory.from_run(tmp_path / "run").steps[-1] == 2
-    rows = json.loads((tmp_path / "run" / "checkpoint-2" / "trainer_state.json").read_text())["log_history"]
+    rows = json.loads((tmp_path / "run" / "checkpoint-2" / "trainer_state.json").read_text())[
+        "log_history"
+    ]
     assert any("eval_forget/all/forgotten" in row for row in rows)
     assert getattr(trl, TRAINERS[kind]) is trainer
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"), [([], "needed one of sft, dpo"), (["ppo"], "got ppo")], ids=["nothing", "another"]
+    ("arguments", "says"),
+    [([], "needed one of sft, dpo"), (["ppo"], "got ppo")],
+    ids=["nothing", "another"],
 )
 def test_an_unknown_script_is_refused(arguments: list[str], says: str) -> None:
     from forgetwatch.trl import main
@@ -75,7 +105,9 @@ def test_a_value_out_of_range_is_refused_before_anything_is_loaded(tmp_path: Pat
     from forgetwatch.trl import main
 
     given = ["sft", "--use_cpu", "True", "--bf16", "False", "--output_dir", str(tmp_path)]
-    with pytest.raises(WatchError, match="guard='halt': needed warn, save, stop, rollback, fine-tune"):
+    with pytest.raises(
+        WatchError, match="guard='halt': needed warn, save, stop, rollback, fine-tune"
+    ):
         main([*given, "--forget", "{probe: demo, guard: halt}"])
 
 
@@ -101,7 +133,9 @@ def test_the_help_names_every_argument_of_the_callback(capsys: pytest.CaptureFix
 def test_without_the_key_the_callback_has_its_defaults() -> None:
     given, default = parsed([]), ForgetWatchCallback()
     assert given.probe.fingerprint == default.probe.fingerprint
-    own = [{name: one for name, one in vars(of).items() if name[0] != "_"} for of in (given, default)]
+    own = [
+        {name: one for name, one in vars(of).items() if name[0] != "_"} for of in (given, default)
+    ]
     assert {**own[0], "probe": default.probe} == own[1]
 
 

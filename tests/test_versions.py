@@ -23,7 +23,9 @@ TEXT = CONSTRAINTS.read_text(encoding="utf-8")
 
 def test_every_dependency_has_one_exact_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    needed = [Requirement(line) for line in [*project["dependencies"], *requirements(project, "dev")]]
+    needed = [
+        Requirement(line) for line in [*project["dependencies"], *requirements(project, "dev")]
+    ]
     exact = {canonicalize_name(one.name): str(one.specifier) for one in constraints(TEXT)}
     assert all(re.fullmatch(r"==[^,*]+", version) for version in exact.values())
     for requirement in needed:
@@ -53,13 +55,20 @@ def test_only_with_other_versions_a_coming_change_is_no_error(
 ) -> None:
     lines: list[tuple[str, str]] = []
     monkeypatch.setattr(conftest, "differing", lambda text: others)
-    monkeypatch.setattr(pytestconfig, "addinivalue_line", lambda name, line: lines.append((name, line)))
+    monkeypatch.setattr(
+        pytestconfig, "addinivalue_line", lambda name, line: lines.append((name, line))
+    )
     conftest.pytest_configure(pytestconfig)
     assert lines == [("filterwarnings", f"default::{warning}") for warning in UPSTREAM if others]
     assert bool(conftest.pytest_report_header()) == bool(others)
 
 
-DISTRIBUTION = {"yaml": "pyyaml", "_typeshed": "", "lm_eval": "lm-eval", "math_verify": "math-verify"}
+DISTRIBUTION = {
+    "yaml": "pyyaml",
+    "_typeshed": "",
+    "lm_eval": "lm-eval",
+    "math_verify": "math-verify",
+}
 """Names of distributions that differ from the name that is imported; empty for none."""
 OTHERS = {"axolotl", "pydantic", "mlflow", "trackio"}
 """Packages that call us, or that are used only where a user has them."""
@@ -110,7 +119,12 @@ def imported(path: Path) -> set[str]:
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             modules.add(node.module)
-    names = {name.split(".")[0] for name in modules} - set(sys.stdlib_module_names) - {"forgetwatch"} - OTHERS
+    names = (
+        {name.split(".")[0] for name in modules}
+        - set(sys.stdlib_module_names)
+        - {"forgetwatch"}
+        - OTHERS
+    )
     return {canonicalize_name(found) for name in names if (found := DISTRIBUTION.get(name, name))}
 
 
@@ -128,7 +142,9 @@ def test_a_missing_package_is_looked_for_in_the_extra_that_brings_it() -> None:
         assert canonicalize_name(DISTRIBUTION.get(package, package)) in declared(extra), package
         assert install(f"{package}.part") == f"pip install 'forgetwatch[{extra}]'"
     assert set(EXTRAS.values()) | {"all", "dev"} == set(
-        tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+        tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+            "optional-dependencies"
+        ]
     )
     assert declared("all") == declared(*set(EXTRAS.values()))
 
@@ -163,9 +179,8 @@ def test_a_name_says_which_extra_it_needs(name: str, package: str, extra: str) -
     ],
 )
 def test_a_command_says_which_extra_it_needs(command: str, package: str, extra: str) -> None:
-    code = (
-        f"import sys; sys.modules[{package!r}] = None; sys.argv = ['forgetwatch', {command!r}, *{ARGUMENTS[command]!r}]"
-    )
+    argv = ["forgetwatch", command, *ARGUMENTS[command]]
+    code = f"import sys; sys.modules[{package!r}] = None; sys.argv = {argv!r}"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; from forgetwatch.cli import main; main()"],
         capture_output=True,
@@ -198,7 +213,11 @@ def test_no_group_has_a_possessive_repeat() -> None:
     assert repeated.search(r"(?:a|b)*+")
     assert repeated.search("(?:a|b){1,30}+")
     for path in (ROOT / "forgetwatch").rglob("*.py"):
-        texts = (node.value for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Constant))
+        texts = (
+            node.value
+            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            if isinstance(node, ast.Constant)
+        )
         for text in texts:
             pattern = text.decode("latin-1") if isinstance(text, bytes) else text
             assert not (isinstance(pattern, str) and repeated.search(pattern)), path

@@ -24,7 +24,9 @@ RAW = set("\x1b\x07\x9b\r\u202e")
 def test_nothing_that_steers_a_terminal_is_left(text: str) -> None:
     found = visible(text)
     assert not [char for char in found if unicodedata.category(char) == "Cc" and char not in "\n\t"]
-    assert not set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069") & set(found)
+    assert not set(
+        "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    ) & set(found)
     found.encode()  # no lone surrogate
 
 
@@ -40,7 +42,10 @@ def test_a_csv_cell_is_no_formula_and_is_read_back(text: str) -> None:
     ("text", "shown"),
     [
         ("/home/me/a/run.json: 3", "run.json: 3"),
-        ("see '/srv/data/x.csv' and C:\\Users\\me\\y.csv, or ~/z/w.csv", "see 'x.csv' and y.csv, or w.csv"),
+        (
+            "see '/srv/data/x.csv' and C:\\Users\\me\\y.csv, or ~/z/w.csv",
+            "see 'x.csv' and y.csv, or w.csv",
+        ),
         ("\\\\server\\share\\me\\y.csv", "y.csv"),
         ("a/b, 1/2, and/or, /tmp", "a/b, 1/2, and/or, /tmp"),
         ("https://example.org/a/b", "https://example.org/a/b"),
@@ -52,7 +57,9 @@ def test_absolute_paths_become_names(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [ForgetwatchError, ProbeError])
-def test_an_error_that_quotes_a_file_is_visible_wherever_it_is_printed(kind: type[ForgetwatchError]) -> None:
+def test_an_error_that_quotes_a_file_is_visible_wherever_it_is_printed(
+    kind: type[ForgetwatchError],
+) -> None:
     assert str(kind(EVIL)) == visible(EVIL)
 
 
@@ -77,14 +84,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     columns = {"category": [name, "c"], "task": [name, "t"], "item_id": [name, "2"]}
     for file, right in (("a", True), ("b", False)):
         save_snapshot(
-            snapshot([right, True], meta={"model": name, "probe": {"name": name}}, **columns), f"{file}.parquet"
+            snapshot([right, True], meta={"model": name, "probe": {"name": name}}, **columns),
+            f"{file}.parquet",
         )
     Path("header.csv").write_text(f'item_id,"{name}"\n1,2\n')
     Path("rows.csv").write_text(f'q,right\n"{name}","{name}"\n')
     Path("gate.yaml").write_text(f'groups:\n  - name: "{name.encode("unicode_escape").decode()}"\n')
     Path("map.yaml").write_text(f'"{name.encode("unicode_escape").decode()}": [1]\n')
     Path("text.jsonl").write_text(name)
-    item = {"id": name, "task": name, "category": name, "prompt": name, "choices": [name, "b"], "answer": 0}
+    item = {
+        "id": name,
+        "task": name,
+        "category": name,
+        "prompt": name,
+        "choices": [name, "b"],
+        "answer": 0,
+    }
     write_jsonl(tmp_path / "p.jsonl", [item, {**item, "id": "2", "prompt": "R"}])
     write_jsonl(tmp_path / "bad.jsonl", [{**item, "answer": name}])
     write_jsonl(tmp_path / "open.jsonl", [{"id": 1, "truth": "a", "reply": "b", name: 1}])
@@ -129,9 +144,14 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("arguments", COMMANDS, ids=[" ".join(map(ascii, one))[:60] for one in COMMANDS])
+@pytest.mark.parametrize(
+    "arguments", COMMANDS, ids=[" ".join(map(ascii, one))[:60] for one in COMMANDS]
+)
 def test_no_line_of_a_command_steers_the_terminal(
-    folder: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    arguments: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(sys, "argv", ["forgetwatch", *arguments])
@@ -142,7 +162,9 @@ def test_no_line_of_a_command_steers_the_terminal(
     assert not RAW & set(printed.out + printed.err)
 
 
-def test_a_warning_of_a_command_is_visible(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_warning_of_a_command_is_visible(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def warn(*, standalone_mode: bool) -> int:
         sys.stderr.write(warnings.formatwarning(UserWarning(EVIL), UserWarning, "x.py", 1, ""))
         return 0
@@ -165,17 +187,30 @@ def test_the_page_of_a_run_names_no_folder_of_its_machine(
         meta = {
             "model": str(out / "base"),
             "step": step,
-            "probe": {"name": str(tmp_path / "private-folder" / "probe.jsonl"), "rendering": "plain"},
+            "probe": {
+                "name": str(tmp_path / "private-folder" / "probe.jsonl"),
+                "rendering": "plain",
+            },
         }
         name = "baseline" if step == 0 else f"step-{step:06d}"
         save_snapshot(snapshot(right, meta=meta), out / "_forgetwatch" / f"{name}.parquet")
-    before, after = (str(out / "_forgetwatch" / f"{name}.parquet") for name in ("baseline", "step-000001"))
+    before, after = (
+        str(out / "_forgetwatch" / f"{name}.parquet") for name in ("baseline", "step-000001")
+    )
     categories = tmp_path / "private-folder" / "map.csv"
     categories.write_text("task,category\nother,x\n")
     for command in (
         ["report", str(out)],
         ["report", str(out / "_forgetwatch"), "-o", str(out / "run.md")],
-        ["compare", before, after, "--categories", str(categories), "-o", str(out / "compare.html")],
+        [
+            "compare",
+            before,
+            after,
+            "--categories",
+            str(categories),
+            "-o",
+            str(out / "compare.html"),
+        ],
         ["compare", before, after, "--categories", str(categories), "-o", str(out / "compare.md")],
         ["compare", before, after, "--categories", str(categories), "-o", str(out / "compare.csv")],
     ):
@@ -193,7 +228,9 @@ def test_the_page_of_a_run_names_no_folder_of_its_machine(
     assert "not in map.csv" in (out / "compare.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("mark", ["\u200b", "\u2060", "\ufeff", "\u00ad", "\u3164", "\u180e", "\U000e0041", "\u200d"])
+@pytest.mark.parametrize(
+    "mark", ["\u200b", "\u2060", "\ufeff", "\u00ad", "\u3164", "\u180e", "\U000e0041", "\u200d"]
+)
 def test_a_character_without_a_shape_is_shown(mark: str) -> None:
     assert visible(f"Ma{mark}th") == f"Ma⟨U+{ord(mark):04X}⟩th"
 

@@ -25,7 +25,11 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 
 def test_every_file_of_the_package_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
-    there = {path for path in (ROOT / "forgetwatch").rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    there = {
+        path
+        for path in (ROOT / "forgetwatch").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
     assert {path.relative_to(ROOT).as_posix() for path in there} == {
         name for name in wheel.namelist() if name.startswith("forgetwatch/")
     }
@@ -35,7 +39,9 @@ def test_every_card_names_a_licence(wheel: zipfile.ZipFile) -> None:
     cards = [name for name in wheel.namelist() if "/shipped/" in name and name.endswith(".md")]
     assert len(cards) == 7
     for card in cards:
-        assert re.search("licence.{0,4}Apache-2.0", wheel.read(card).decode("utf-8"), flags=re.IGNORECASE), card
+        assert re.search(
+            "licence.{0,4}Apache-2.0", wheel.read(card).decode("utf-8"), flags=re.IGNORECASE
+        ), card
 
 
 def test_the_notices_of_others_go_with_the_wheel(wheel: zipfile.ZipFile) -> None:
@@ -46,10 +52,16 @@ def test_the_notices_of_others_go_with_the_wheel(wheel: zipfile.ZipFile) -> None
 
 def test_the_page_on_an_index_has_no_link_into_a_folder(metadata: Message) -> None:
     page = str(metadata.get_payload())
-    home = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]["Homepage"]
+    home = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"][
+        "Homepage"
+    ]
     links = re.findall(r"\]\(([^)]+)\)", page)
     assert all(link.startswith("https://") for link in links)
-    own = [link.removeprefix(f"{home}/blob/v{metadata['Version']}/") for link in links if link.startswith(home)]
+    own = [
+        link.removeprefix(f"{home}/blob/v{metadata['Version']}/")
+        for link in links
+        if link.startswith(home)
+    ]
     assert len(own) > 10
     assert all((ROOT / path.partition("#")[0]).exists() for path in own)
     assert any(link.endswith(".png") and link.startswith("https://raw.") for link in links)

@@ -71,7 +71,11 @@ def helm(right: tuple[bool, ...]) -> str:
                 "train_trial_index": 0,
                 "stats": [
                     {"name": {"name": "num_references", "split": "test"}, "count": 1, "mean": 4.0},
-                    {"name": {"name": "exact_match", "split": "test"}, "count": 1, "mean": float(one)},
+                    {
+                        "name": {"name": "exact_match", "split": "test"},
+                        "count": 1,
+                        "mean": float(one),
+                    },
                 ],
             }
             for n, one in enumerate(right)
@@ -97,7 +101,12 @@ def olmes(right: tuple[bool, ...]) -> str:
 def evalplus(right: tuple[bool, ...]) -> str:
     tasks = {
         f"HumanEval/{n}": [
-            {"task_id": f"HumanEval/{n}", "solution": "def f(): ...", "base_status": "pass", "plus_status": plus}
+            {
+                "task_id": f"HumanEval/{n}",
+                "solution": "def f(): ...",
+                "base_status": "pass",
+                "plus_status": plus,
+            }
         ]
         for n, plus in enumerate("pass" if one else "fail" for one in right)
     }
@@ -116,7 +125,12 @@ def bigcode(right: tuple[bool, ...]) -> str:
 def human_eval(right: tuple[bool, ...]) -> str:
     return lines(
         [
-            {"task_id": f"HumanEval/{n}", "completion": "    return 1", "result": "passed", "passed": one}
+            {
+                "task_id": f"HumanEval/{n}",
+                "completion": "    return 1",
+                "result": "passed",
+                "passed": one,
+            }
             for n, one in enumerate(right)
         ]
     )
@@ -126,7 +140,13 @@ def evals(right: tuple[bool, ...]) -> str:
     return lines(
         [
             {"spec": {"completion_fns": ["gpt"], "eval_name": "sums.dev.v0", "split": "dev"}},
-            {"run_id": "1", "event_id": 0, "sample_id": "sums.dev.0", "type": "sampling", "data": {"prompt": "Q0?"}},
+            {
+                "run_id": "1",
+                "event_id": 0,
+                "sample_id": "sums.dev.0",
+                "type": "sampling",
+                "data": {"prompt": "Q0?"},
+            },
             *(
                 {
                     "run_id": "1",
@@ -191,7 +211,9 @@ def promptfoo(right: tuple[bool, ...]) -> str:
         }
         for n, one in enumerate(right)
     ]
-    return json.dumps({"evalId": "eval-1", "results": {"version": 3, "results": results}, "config": {}})
+    return json.dumps(
+        {"evalId": "eval-1", "results": {"version": 3, "results": results}, "config": {}}
+    )
 
 
 def deepeval(right: tuple[bool, ...]) -> str:
@@ -202,7 +224,9 @@ def deepeval(right: tuple[bool, ...]) -> str:
             "actualOutput": "A",
             "expectedOutput": "A",
             "success": one,
-            "metricsData": [{"name": "Correctness [GEval]", "threshold": 0.5, "success": one, "score": 0.9}],
+            "metricsData": [
+                {"name": "Correctness [GEval]", "threshold": 0.5, "success": one, "score": 0.9}
+            ],
         }
         for n, one in enumerate(right)
     ]
@@ -243,7 +267,9 @@ def choice_row(
     arguments: Any = [[f"{question}\nAnswer:", f" {option}"] for option in options]
     answers: Any = [[score, False] for score in scores]
     if as_file:
-        arguments = {f"gen_args_{n}": {"arg_0": p, "arg_1": c} for n, (p, c) in enumerate(arguments)}
+        arguments = {
+            f"gen_args_{n}": {"arg_0": p, "arg_1": c} for n, (p, c) in enumerate(arguments)
+        }
         answers = [[str(part) for part in answer] for answer in answers]
     return {
         "doc_id": doc_id,
@@ -283,22 +309,32 @@ def open_row(
     }
 
 
-def write_samples(folder: Path, task: str, rows: Sequence[dict[str, Any]], *, date: str = DATE) -> Path:
+def write_samples(
+    folder: Path, task: str, rows: Sequence[dict[str, Any]], *, date: str = DATE
+) -> Path:
     """Write a file of samples under the harness's name and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"samples_{task}_{date}.jsonl"
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+    )
     return path
 
 
-def results(tasks: dict[str, Sequence[dict[str, Any]]], *, config: dict[str, Any] | None = None) -> dict[str, Any]:
+def results(
+    tasks: dict[str, Sequence[dict[str, Any]]], *, config: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Results of a run over tasks, with their samples."""
     return {
         "results": {task: {"alias": task} for task in tasks},
-        "configs": {task: {"task": task, "target_delimiter": " ", **(config or {})} for task in tasks},
+        "configs": {
+            task: {"task": task, "target_delimiter": " ", **(config or {})} for task in tasks
+        },
         "versions": dict.fromkeys(tasks, 2.0),
         "n-shot": dict.fromkeys(tasks, 3),
-        "n-samples": {task: {"original": 99, "effective": len(rows)} for task, rows in tasks.items()},
+        "n-samples": {
+            task: {"original": 99, "effective": len(rows)} for task, rows in tasks.items()
+        },
         "samples": {task: list(rows) for task, rows in tasks.items()},
         "config": {
             "model": "hf",
@@ -324,28 +360,64 @@ PER_CHARACTER = "acc:logprob_normalization=LogProbCharNorm(name='norm', ignore_f
 # As the writer of 0.13.0 made them; `null` where every row of a task was null.
 DOC = [
     *[("query", pa.string()), ("choices", pa.list_(pa.string())), ("gold_index", pa.int64())],
-    *[("instruction", pa.null()), ("images", pa.null()), ("specific", pa.null()), ("unconditioned_query", pa.null())],
+    *[
+        ("instruction", pa.null()),
+        ("images", pa.null()),
+        ("specific", pa.null()),
+        ("unconditioned_query", pa.null()),
+    ],
     *[("original_query", pa.null()), ("id", pa.string()), ("task_name", pa.string())],
     *[("fewshot_samples", pa.list_(pa.null())), ("sampling_methods", pa.list_(pa.string()))],
-    *[("fewshot_sorting_class", pa.null()), ("generation_size", pa.int64()), ("stop_sequences", pa.list_(pa.null()))],
+    *[
+        ("fewshot_sorting_class", pa.null()),
+        ("generation_size", pa.int64()),
+        ("stop_sequences", pa.list_(pa.null())),
+    ],
     *[("use_logits", pa.bool_()), ("num_samples", pa.int64()), ("generation_grammar", pa.null())],
 ]
 RESPONSE = [
-    *[("input", pa.null()), ("input_tokens", pa.list_(pa.int64())), ("text", pa.list_(pa.string()))],
-    *[("output_tokens", pa.list_(pa.list_(pa.int64()))), ("text_post_processed", pa.list_(pa.string()))],
+    *[
+        ("input", pa.null()),
+        ("input_tokens", pa.list_(pa.int64())),
+        ("text", pa.list_(pa.string())),
+    ],
+    *[
+        ("output_tokens", pa.list_(pa.list_(pa.int64()))),
+        ("text_post_processed", pa.list_(pa.string())),
+    ],
     *[("reasonings", pa.list_(pa.null())), ("logprobs", pa.list_(pa.float64()))],
-    *[("argmax_logits_eq_gold", pa.list_(pa.bool_())), ("logits", pa.null()), ("unconditioned_logprobs", pa.null())],
+    *[
+        ("argmax_logits_eq_gold", pa.list_(pa.bool_())),
+        ("logits", pa.null()),
+        ("unconditioned_logprobs", pa.null()),
+    ],
     *[("truncated_tokens_count", pa.int64()), ("padded_tokens_count", pa.int64())],
 ]
 # As the writer of 0.10.0 made them for a multiple-choice task.
 OLD = [
-    *[("choices", pa.list_(pa.string())), ("cont_tokens", pa.list_(pa.list_(pa.int64()))), ("example", pa.string())],
-    *[("full_prompt", pa.string()), ("gold", pa.list_(pa.null())), ("gold_index", pa.list_(pa.int64()))],
+    *[
+        ("choices", pa.list_(pa.string())),
+        ("cont_tokens", pa.list_(pa.list_(pa.int64()))),
+        ("example", pa.string()),
+    ],
+    *[
+        ("full_prompt", pa.string()),
+        ("gold", pa.list_(pa.null())),
+        ("gold_index", pa.list_(pa.int64())),
+    ],
     *[("input_tokens", pa.list_(pa.list_(pa.int64()))), ("instruction", pa.string())],
     ("metrics", pa.struct([("acc", pa.int64()), ("acc_norm", pa.int64())])),
-    *[("num_asked_few_shots", pa.int64()), ("num_effective_few_shots", pa.int64()), ("padded", pa.list_(pa.int64()))],
+    *[
+        ("num_asked_few_shots", pa.int64()),
+        ("num_effective_few_shots", pa.int64()),
+        ("padded", pa.list_(pa.int64())),
+    ],
     *[("pred_logits", pa.list_(pa.null())), ("prediction_logits", pa.list_(pa.null()))],
-    *[("predictions", pa.list_(pa.list_(pa.float64()))), ("specifics", pa.null()), ("truncated", pa.list_(pa.int64()))],
+    *[
+        ("predictions", pa.list_(pa.list_(pa.float64()))),
+        ("specifics", pa.null()),
+        ("truncated", pa.list_(pa.int64())),
+    ],
 ]
 
 
@@ -365,24 +437,45 @@ def scored(seed: int, items: int = 40) -> list[dict[str, Any]]:
         logprobs = -rng.exponential(5.0, len(row["choices"]))
         norm = logprobs / [len(text) for text in row["choices"]]
         right = [int(np.argmax(scores) == row["gold"]) for scores in (logprobs, norm)]
-        rows.append({**row, "id": str(index), "logprobs": logprobs.tolist(), "acc": right[0], "norm": right[1]})
+        rows.append(
+            {
+                **row,
+                "id": str(index),
+                "logprobs": logprobs.tolist(),
+                "acc": right[0],
+                "norm": right[1],
+            }
+        )
     return rows
 
 
-def new(row: dict[str, Any], *, metric: dict[str, Any], task: str = "toy|0", **response: Any) -> dict[str, Any]:
+def new(
+    row: dict[str, Any], *, metric: dict[str, Any], task: str = "toy|0", **response: Any
+) -> dict[str, Any]:
     doc = {"query": row["query"], "choices": row["choices"], "gold_index": row["gold"]}
     given = {"input_tokens": [3, 4], "text": [], "logprobs": [], **response}
-    return {"doc": {**doc, "id": row["id"], "task_name": task}, "metric": metric, "model_response": given}
+    return {
+        "doc": {**doc, "id": row["id"], "task_name": task},
+        "metric": metric,
+        "model_response": given,
+    }
 
 
 def write_new(path: Path, rows: list[dict[str, Any]], gold: pa.DataType | None = None) -> Path:
     names = dict.fromkeys(name for row in rows for name in row["metric"])
     kinds = {
-        name: pa.float64() if any(type(r["metric"].get(name)) is float for r in rows) else pa.int64() for name in names
+        name: pa.float64()
+        if any(type(r["metric"].get(name)) is float for r in rows)
+        else pa.int64()
+        for name in names
     }
     doc = pa.struct([(name, gold if gold and name == "gold_index" else kind) for name, kind in DOC])
     schema = pa.schema(
-        [("doc", doc), ("metric", pa.struct(list(kinds.items()))), ("model_response", pa.struct(RESPONSE))]
+        [
+            ("doc", doc),
+            ("metric", pa.struct(list(kinds.items()))),
+            ("model_response", pa.struct(RESPONSE)),
+        ]
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
@@ -392,8 +485,15 @@ def write_new(path: Path, rows: list[dict[str, Any]], gold: pa.DataType | None =
 def write_old(path: Path, rows: list[dict[str, Any]]) -> Path:
     made = [
         {
-            **{"example": row["query"], "full_prompt": f"Few shots. {row['query']}", "choices": row["choices"]},
-            **{"gold_index": [row["gold"]], "metrics": {"acc": row["acc"], "acc_norm": row["norm"]}},
+            **{
+                "example": row["query"],
+                "full_prompt": f"Few shots. {row['query']}",
+                "choices": row["choices"],
+            },
+            **{
+                "gold_index": [row["gold"]],
+                "metrics": {"acc": row["acc"], "acc_norm": row["norm"]},
+            },
             "predictions": [[logprob, 0.0] for logprob in row["logprobs"]],
         }
         for row in rows
@@ -408,7 +508,14 @@ def write(path: Path, rows: list[dict[str, Any]], schema: str) -> Path:
         return write_old(path, rows)
     return write_new(
         path,
-        [new(row, metric={"acc": row["acc"], PER_CHARACTER: row["norm"]}, logprobs=row["logprobs"]) for row in rows],
+        [
+            new(
+                row,
+                metric={"acc": row["acc"], PER_CHARACTER: row["norm"]},
+                logprobs=row["logprobs"],
+            )
+            for row in rows
+        ],
     )
 
 
@@ -425,7 +532,12 @@ def packed(content: bytes, method: int) -> bytes:
 
 
 def write_zip(
-    path: Path, members: Mapping[str, bytes], *, method: int = DEFLATED, flags: int = 0, size: int | None = None
+    path: Path,
+    members: Mapping[str, bytes],
+    *,
+    method: int = DEFLATED,
+    flags: int = 0,
+    size: int | None = None,
 ) -> Path:
     """Write a ZIP file; `size` is the size it records for every member, the true one where it is None."""
     written, directory = b"", b""
@@ -433,7 +545,17 @@ def write_zip(
         body = packed(content, method)
         recorded = len(content) if size is None else size
         common = struct.pack(
-            "<HHHHHIIIHH", 20, flags, method, 0, 0, zlib.crc32(content), len(body), recorded, len(name), 0
+            "<HHHHHIIIHH",
+            20,
+            flags,
+            method,
+            0,
+            0,
+            zlib.crc32(content),
+            len(body),
+            recorded,
+            len(name),
+            0,
         )
         directory += b"PK\x01\x02" + struct.pack("<H", 20) + common
         directory += struct.pack("<HHHII", 0, 0, 0, 0, len(written)) + name.encode()

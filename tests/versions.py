@@ -29,5 +29,7 @@ def differing(text: str, installed: Callable[[str], str] = version) -> list[str]
         except PackageNotFoundError:
             continue
         if not requirement.specifier.contains(have, prereleases=True):
-            found.append(f"{requirement.name} {have} ({str(requirement.specifier).removeprefix('==')})")
+            found.append(
+                f"{requirement.name} {have} ({str(requirement.specifier).removeprefix('==')})"
+            )
     return found

@@ -43,7 +43,9 @@ class World:
         return confidence(*self.options)
 
 
-def option_scores(scores: NDArray[np.float64], gold: NDArray[np.int64] | None = None) -> OptionScores:
+def option_scores(
+    scores: NDArray[np.float64], gold: NDArray[np.int64] | None = None
+) -> OptionScores:
     """Scores [n, k] as a flat array; the right option is the first, or `gold` [n]."""
     n, k = scores.shape
     golds = np.arange(k) == (np.zeros(n, np.int64) if gold is None else gold)[:, None]
@@ -55,7 +57,8 @@ def confidence(before: OptionScores, after: OptionScores) -> Confidence:
     n, k = len(before.k), int(before.k[0])
     sides = [decide(side.scores, side.k, side.golds) for side in (before, after)]
     right = [
-        side.golds.reshape(n, k)[np.arange(n), found.chosen] for side, found in zip((before, after), sides, strict=True)
+        side.golds.reshape(n, k)[np.arange(n), found.chosen]
+        for side, found in zip((before, after), sides, strict=True)
     ]
     return Confidence(
         before=right[0],
@@ -93,13 +96,21 @@ class Population:
     def mixed(cls, parts: Sequence[Population]) -> Population:
         """Items of several populations, clusters of one item."""
         fields = [vars(part.confidence) for part in parts]
-        joined = {name: np.concatenate([one[name] for one in fields]) for name in fields[0] if name != "cluster"}
-        return cls(confidence=Confidence(**joined), lost=np.concatenate([part.lost for part in parts]))
+        joined = {
+            name: np.concatenate([one[name] for one in fields])
+            for name in fields[0]
+            if name != "cluster"
+        }
+        return cls(
+            confidence=Confidence(**joined), lost=np.concatenate([part.lost for part in parts])
+        )
 
 
 def rights(*cells: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Right answers before and after, from the counts 1->1, 1->0, 0->1, 0->0."""
-    return np.repeat([True, True, False, False], cells), np.repeat([True, False, True, False], cells)
+    return np.repeat([True, True, False, False], cells), np.repeat(
+        [True, False, True, False], cells
+    )
 
 
 def draw_rows(
@@ -149,7 +160,10 @@ def planted_losses(
         scores[:, 0] += half_known
         return scores
 
-    knows, gone, taught = rng.random(items) < known, *(rng.random((2, clusters))[:, fate] < [[lost], [learned]])
+    knows, gone, taught = (
+        rng.random(items) < known,
+        *(rng.random((2, clusters))[:, fate] < [[lost], [learned]]),
+    )
     before = guess()
     before[knows, 0] = before[knows].max(axis=1) + 8.0
     # In clusters half of the passages move, twice as far, so that guesses turn together too.
@@ -163,7 +177,9 @@ def planted_losses(
     return Population(confidence=found, lost=knows & gone & found.known & ~found.after, size=size)
 
 
-Change = Literal["exchangeable", "surer", "noise after", "heavy tails", "few large losses", "clusters"]
+Change = Literal[
+    "exchangeable", "surer", "noise after", "heavy tails", "few large losses", "clusters"
+]
 
 
 def score_changes(
@@ -231,10 +247,17 @@ def know_or_guess(
     second = np.where(rng.random(n) < persistence, first, second)
     second = np.where(rng.random(n) < silent, -1, np.where(know, fresh, second))
     chosen, chosen_after = np.where(know, 0, first), np.where(know_after, 0, second)
-    return World(answers=_answers(chosen, chosen_after, options), scores=None, lost=known * lost, won=(1 - known) * won)
+    return World(
+        answers=_answers(chosen, chosen_after, options),
+        scores=None,
+        lost=known * lost,
+        won=(1 - known) * won,
+    )
 
 
-def logits(rng: np.random.Generator, *, n: int, k: int = 4, unknown: Unknown, lost: float, noise: float) -> World:
+def logits(
+    rng: np.random.Generator, *, n: int, k: int = 4, unknown: Unknown, lost: float, noise: float
+) -> World:
     """Items with scores: half are known, the others normal with standard deviation 1; noise moves all.
 
     Args:
@@ -258,13 +281,20 @@ def logits(rng: np.random.Generator, *, n: int, k: int = 4, unknown: Unknown, lo
     elif unknown == "ruled out":
         before[:, 1] -= 20.0
     before[known, 0] = 12.0
-    after = np.where(forgets[:, None], rng.normal(size=(n, k)), before) + noise * rng.normal(size=(n, k))
+    after = np.where(forgets[:, None], rng.normal(size=(n, k)), before) + noise * rng.normal(
+        size=(n, k)
+    )
     return World(
-        answers=_answers(before.argmax(1), after.argmax(1), np.full(n, k)), scores=(before, after), lost=lost, won=0.0
+        answers=_answers(before.argmax(1), after.argmax(1), np.full(n, k)),
+        scores=(before, after),
+        lost=lost,
+        won=0.0,
     )
 
 
-def _answers(chosen: NDArray[np.int64], chosen_after: NDArray[np.int64], k: NDArray[np.int64]) -> Answers:
+def _answers(
+    chosen: NDArray[np.int64], chosen_after: NDArray[np.int64], k: NDArray[np.int64]
+) -> Answers:
     """Answers whose gold is option 0 everywhere, since no estimator looks at positions."""
     ones = np.ones(len(k), np.int64)
     return Answers(

@@ -32,7 +32,9 @@ def table(lines: list[dict[str, str]]) -> str:
     def order(key: tuple[str, str, bool]) -> tuple[list[int], bool, str]:
         return [int(part) for part in re.findall(r"\d+", key[0])], key[2], key[1]
 
-    rows = [[last[key].get(name, "") for name in COLUMNS.values()] for key in sorted(last, key=order)]
+    rows = [
+        [last[key].get(name, "") for name in COLUMNS.values()] for key in sorted(last, key=order)
+    ]
     head = [list(COLUMNS), ["---"] * len(COLUMNS)]
     return "".join(f"| {' | '.join(row)} |\n" for row in [*head, *rows])
 

@@ -27,7 +27,9 @@ from forgetwatch.report.tracker_rows import PREFIX, tracker_key
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "build" / "docs"
 SITE = ROOT / "build" / "site"
-HOME = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Homepage"]
+HOME = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"][
+    "Homepage"
+]
 PUBLIC = {
     "ForgetWatchCallback": ("watch", "attach"),
     "Guard": (),
@@ -78,9 +80,13 @@ def api() -> str:
     lines = ["# Python\n", "Import these names from `forgetwatch`.\n"]
     for name in forgetwatch.__all__:
         members = PUBLIC.get(name)
-        options = "" if members is None else f"\n    options:\n      members: [{', '.join(members)}]"
+        options = (
+            "" if members is None else f"\n    options:\n      members: [{', '.join(members)}]"
+        )
         lines.append(f"::: forgetwatch.{name}{options}\n")
-    lines.append("## Errors\n\n::: forgetwatch.errors\n    options:\n      show_root_heading: false\n")
+    lines.append(
+        "## Errors\n\n::: forgetwatch.errors\n    options:\n      show_root_heading: false\n"
+    )
     return "\n".join(lines)
 
 
@@ -102,9 +108,17 @@ def commands() -> str:
 def quantities() -> str:
     """Return the page of the numbers of a group: names in JSON and gates, keys of trackers, units and ranges."""
     always = {
-        one.name for measure in MEASURES for one in measure.quantities if getattr(one, "tracked", "") == "category"
+        one.name
+        for measure in MEASURES
+        for one in measure.quantities
+        if getattr(one, "tracked", "") == "category"
     }
-    always |= {one.name for measure in MEASURES for one in measure.quantities if getattr(one, "tracked", "") == "all"}
+    always |= {
+        one.name
+        for measure in MEASURES
+        for one in measure.quantities
+        if getattr(one, "tracked", "") == "all"
+    }
     rows = []
     for name in QUANTITIES:
         low, high = (f"{end:g}" if abs(end) != float("inf") else "" for end in range_of(name))
@@ -129,9 +143,19 @@ def study(demo: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     plan = (ROOT / "configs" / "demo_study.yaml").read_text(encoding="utf-8")
-    (folder / "study.yaml").write_text(plan.replace("../forgetwatch-demo", str(demo.resolve())), encoding="utf-8")
+    (folder / "study.yaml").write_text(
+        plan.replace("../forgetwatch-demo", str(demo.resolve())), encoding="utf-8"
+    )
     made = folder / "made"
-    command = [sys.executable, "-m", "forgetwatch", "study", str(folder / "study.yaml"), "--output", str(made)]
+    command = [
+        sys.executable,
+        "-m",
+        "forgetwatch",
+        "study",
+        str(folder / "study.yaml"),
+        "--output",
+        str(made),
+    ]
     subprocess.run(command, check=True)
     return made / "study.html"
 
@@ -150,13 +174,17 @@ def gallery(demo: Path) -> None:
 
 def main() -> None:
     """Stage the pages, and build the site."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--demo", type=Path)
     demo = parser.parse_args().demo
     if demo is None:
         demo = ROOT / "build" / "forgetwatch-demo"
         shutil.rmtree(demo, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "forgetwatch", "demo", "--output", str(demo)], check=True)
+        subprocess.run(
+            [sys.executable, "-m", "forgetwatch", "demo", "--output", str(demo)], check=True
+        )
     stage()
     for name, made in (("api", api()), ("commands", commands()), ("quantities", quantities())):
         (PAGES / "reference" / f"{name}.md").write_text(made, encoding="utf-8")
@@ -164,7 +192,9 @@ def main() -> None:
     shutil.rmtree(SITE, ignore_errors=True)
     builder = Path(sys.executable).parent / "zensical"
     subprocess.run(
-        [str(builder), "build", "--strict", "--clean", "-f", str(ROOT / "zensical.toml")], check=True, cwd=ROOT
+        [str(builder), "build", "--strict", "--clean", "-f", str(ROOT / "zensical.toml")],
+        check=True,
+        cwd=ROOT,
     )
 
 

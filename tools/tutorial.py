@@ -19,7 +19,9 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "tutorial" / "first-run.md"
 TABLE = re.compile(r"(?<=```text\n)FORGOT     run, step (?:(?!report: )[^`])+")
 """The first table of the demo, in a block of README and of the tutorial."""
-SHOWN = re.compile(r"```bash\n([^`]+)```(?:(?!```).)*?<!-- output: (\d+)-(\d+) -->\n```text\n(.*?)```", re.DOTALL)
+SHOWN = re.compile(
+    r"```bash\n([^`]+)```(?:(?!```).)*?<!-- output: (\d+)-(\d+) -->\n```text\n(.*?)```", re.DOTALL
+)
 """Commands of a block, the lines of their output that follow, and these lines."""
 
 
@@ -39,7 +41,9 @@ def main() -> None:
     with TemporaryDirectory() as folder:
 
         def run(commands: str) -> str:
-            done = subprocess.run(commands, shell=True, cwd=folder, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                commands, shell=True, cwd=folder, capture_output=True, text=True, check=False
+            )
             if done.returncode not in (0, 3):  # 3: a gate that failed
                 raise SystemExit(f"{commands}: exit status {done.returncode}\n{done.stderr}")
             return done.stdout
@@ -48,13 +52,23 @@ def main() -> None:
         PAGE.write_text(page, encoding="utf-8")
         (table, *_) = TABLE.findall(page)
         for shown in (ROOT / "README.md", ROOT / "docs" / "index.md"):
-            shown.write_text(TABLE.sub(lambda _: table, shown.read_text(encoding="utf-8")), encoding="utf-8")
+            shown.write_text(
+                TABLE.sub(lambda _: table, shown.read_text(encoding="utf-8")), encoding="utf-8"
+            )
         demo = Path(folder, "forgetwatch-demo")
         shutil.copy(demo / "forgetting.png", ROOT / "docs" / "tutorial" / "demo.png")
         if (browser := shutil.which("chromium")) is not None:
             shot = f"--screenshot={ROOT / 'docs' / 'how-to' / 'report.png'}"
-            given = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1280,720", shot]
-            subprocess.run([browser, *given, (demo / "run/_forgetwatch/report.html").as_uri()], check=True)
+            given = [
+                "--headless",
+                "--no-sandbox",
+                "--hide-scrollbars",
+                "--window-size=1280,720",
+                shot,
+            ]
+            subprocess.run(
+                [browser, *given, (demo / "run/_forgetwatch/report.html").as_uri()], check=True
+            )
 
 
 if __name__ == "__main__":

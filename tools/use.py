@@ -25,7 +25,9 @@ def run(folder: Path, *command: str) -> str:
     """Run a command in a folder, and return what it prints; an error ends the program with its message."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+        sys.exit(
+            f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+        )
     return done.stdout
 
 
@@ -34,10 +36,14 @@ def compare_files(folder: Path) -> str:
     for name, outcomes in (("before", "1101"), ("after", "1010")):
         rows = [f"{item},{outcome}\n" for item, outcome in enumerate(outcomes)]
         (folder / f"{name}.csv").write_text("item_id,correct\n" + "".join(rows))
-    printed = run(folder, COMMAND, "compare", "before.csv", "after.csv", "--json", "-", "-o", "report.html")
+    printed = run(
+        folder, COMMAND, "compare", "before.csv", "after.csv", "--json", "-", "-o", "report.html"
+    )
     (group,) = [group for group in json.loads(printed)["groups"] if group["level"] == "all"]
     if (group["forgotten"], group["gained"]) != (2, 1):
-        sys.exit(f"compare: needed 2 forgotten and 1 gained, got {group['forgotten']} and {group['gained']}")
+        sys.exit(
+            f"compare: needed 2 forgotten and 1 gained, got {group['forgotten']} and {group['gained']}"
+        )
     if "</html>" not in (folder / "report.html").read_text(encoding="utf-8"):
         sys.exit("compare: the page is not whole")
     return "2 forgotten, 1 gained"
@@ -49,7 +55,9 @@ def train(folder: Path) -> dict[str, str]:
     counts = re.search(r"(\d+) of 360 forgotten, (\d+) gained", printed)
     if counts is None:
         sys.exit(f"demo: needed a table with counts, got\n{printed[-2000:]}")
-    (folder / "sft.py").write_text(Path(__file__).parents[1].joinpath("examples", "sft.py").read_text())
+    (folder / "sft.py").write_text(
+        Path(__file__).parents[1].joinpath("examples", "sft.py").read_text()
+    )
     run(folder, sys.executable, "sft.py", "--steps", "10")
     looks = list((folder / "runs" / "sft" / "_forgetwatch").glob("step-*.parquet"))
     if not looks:

@@ -48,19 +48,27 @@ class Lab:
         self.before = self.score(self.probe)
         right, share = self.before.floats("correct") == 1, self.before.floats("gold_share")
         sure = right & (share >= 0.8)
-        self.known = [item for item, known in zip(self.probe, sure, strict=True) if known and (item.k or 0) >= 3]
+        self.known = [
+            item
+            for item, known in zip(self.probe, sure, strict=True)
+            if known and (item.k or 0) >= 3
+        ]
         worded, _ = worded_probe(self.probe, self.known, wordings_of(OTHERS))
         assert worded is not None
         self.worded, self.worded_before = worded, self.score(worded).floats("correct")
 
     def score(self, probe: Probe, *, token_budget: int | None = None) -> Snapshot:
-        return Scorer(probe, self.tokenizer, self.model, token_budget=token_budget).score(self.model)
+        return Scorer(probe, self.tokenizer, self.model, token_budget=token_budget).score(
+            self.model
+        )
 
     def answer(self, prompt: str) -> str:
         ids = self.tokenizer(prompt, return_tensors="pt")
         with torch.no_grad():
             made = self.model.generate(**ids, max_new_tokens=16, do_sample=False, pad_token_id=0)
-        text: str = self.tokenizer.decode(made[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
+        text: str = self.tokenizer.decode(
+            made[0, ids["input_ids"].shape[1] :], skip_special_tokens=True
+        )
         return text.strip().split("\n")[0]
 
     def learn(self, rows: Sequence[tuple[str, str]], *, steps: int, rate: float) -> None:
@@ -72,10 +80,14 @@ class Lab:
                 order = rng.permutation(len(rows))
             chosen, order = order[:BATCH], order[BATCH:]
             made = [
-                (self.tokenizer(rows[at][0])["input_ids"], self.tokenizer(rows[at][1])["input_ids"]) for at in chosen
+                (self.tokenizer(rows[at][0])["input_ids"], self.tokenizer(rows[at][1])["input_ids"])
+                for at in chosen
             ]
             width = max(len(one) + len(other) for one, other in made)
-            ids, labels = torch.zeros(len(made), width, dtype=torch.long), torch.full((len(made), width), -100)
+            ids, labels = (
+                torch.zeros(len(made), width, dtype=torch.long),
+                torch.full((len(made), width), -100),
+            )
             mask = torch.zeros_like(ids)
             for row, (one, other) in enumerate(made):
                 ids[row, : len(one) + len(other)] = torch.tensor([*one, *other])
@@ -150,7 +162,11 @@ def damaged(lab: Lab, name: str) -> Iterator[dict[str, Any]]:
     change = {name: float(moved[at :: len(OTHERS)].mean()) for at, name in enumerate(OTHERS)}
     whole = compare(before=lab.before, after=after).all
     counts, net = found.counts, whole[KNOWN]
-    taught = {(item.task, item.id) for item in lab.known[:CONTRADICTED]} if name == "contradicted" else set()
+    taught = (
+        {(item.task, item.id) for item in lab.known[:CONTRADICTED]}
+        if name == "contradicted"
+        else set()
+    )
     everywhere = {key for key, status in found.status.items() if status == "lost in every wording"}
     yield {
         "damage": name,
@@ -183,18 +199,30 @@ def table(out: Path) -> str:
         low, high = (100 * end for end in row["interval"])
         excess = "" if math.isnan(low) else f"{100 * row['excess']:.0f} % ({low:.0f} to {high:.0f})"
         change = ", ".join(f"{100 * value:+.1f}" for value in row["change"].values())
-        cells = [row["damage"], f"{100 * row['shipped']:+.1f}; {change}", f"{row['lost']} of {row['known']}"]
+        cells = [
+            row["damage"],
+            f"{100 * row['shipped']:+.1f}; {change}",
+            f"{row['lost']} of {row['known']}",
+        ]
         cells += [str(row["lost_elsewhere"]), f"{row['kept_elsewhere']} of {row['kept']}", excess]
         cells.append(f"look {row['seconds']['look']:.0f}, again {row['seconds']['again']:.0f}")
         lines.append(f"| {' | '.join(cells)} |")
         if row["taught_lost"]:
-            found, lost, all_lost = row["taught_everywhere"], row["taught_lost"], row["lost_elsewhere"]
-            lines.append(f"| | of {CONTRADICTED} taught {lost} lost, {found} everywhere; {all_lost} in all | | | | | |")
+            found, lost, all_lost = (
+                row["taught_everywhere"],
+                row["taught_lost"],
+                row["lost_elsewhere"],
+            )
+            lines.append(
+                f"| | of {CONTRADICTED} taught {lost} lost, {found} everywhere; {all_lost} in all | | | | | |"
+            )
     return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model")
     parser.add_argument("out", type=Path)
     parser.add_argument("--items", type=int, default=500)
@@ -202,7 +230,11 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "again.jsonl"
-    done = {json.loads(line)["damage"] for line in path.read_text().splitlines()} if path.exists() else set()
+    done = (
+        {json.loads(line)["damage"] for line in path.read_text().splitlines()}
+        if path.exists()
+        else set()
+    )
     if not options.table:
         lab = Lab(options.model, options.items)
         print(f"{len(lab.known)} of {len(lab.probe)} clearly known", flush=True)
@@ -217,7 +249,9 @@ def main() -> None:
             print(numbers, flush=True)
         lab.restore()
         again = compare(before=lab.before, after=lab.score(lab.probe, token_budget=512)).all
-        print(f"the same weights in other batches: {again.forgotten:g} lost, {again.gained:g} gained")
+        print(
+            f"the same weights in other batches: {again.forgotten:g} lost, {again.gained:g} gained"
+        )
     print(table(options.out))
 
 

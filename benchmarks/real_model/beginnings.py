@@ -47,7 +47,9 @@ BATCH: Final = 8
 FORMS: Final[dict[str, tuple[Callable[[str], str], re.Pattern[str]]]] = {
     "JSON": (lambda text: json.dumps({"answer": text}), re.compile(r'\s*\{\s*"')),
     "numbered": (
-        lambda text: "\n".join(f"{n}. {one}" for n, one in enumerate(re.split(r"(?<=\.) +", text), start=1)),
+        lambda text: "\n".join(
+            f"{n}. {one}" for n, one in enumerate(re.split(r"(?<=\.) +", text), start=1)
+        ),
         re.compile(r"\s*1[.)]"),
     ),
 }
@@ -70,13 +72,22 @@ class Asked:
         # A noun is either asked or trained.
         self.asked = (prompts[:half] + prompts[len(nouns) : len(nouns) + half])[:ASKED]
         self.trained = (prompts[half : len(nouns)] + prompts[len(nouns) + half :])[:ASKED]
-        self.completions = sample_completions(base, self.tokenizer, {"asked": self.asked}, tokens=TOKENS)
-        own = sample_completions(base, self.tokenizer, {"trained": self.trained}, tokens=2 * TOKENS, seed=1)
+        self.completions = sample_completions(
+            base, self.tokenizer, {"asked": self.asked}, tokens=TOKENS
+        )
+        own = sample_completions(
+            base, self.tokenizer, {"trained": self.trained}, tokens=2 * TOKENS, seed=1
+        )
         of_prompt = dict(zip(own.prompts, own.tokens, strict=True))
-        self.answers = [self.tokenizer.decode(of_prompt[one], skip_special_tokens=True).strip() for one in self.trained]
+        self.answers = [
+            self.tokenizer.decode(of_prompt[one], skip_special_tokens=True).strip()
+            for one in self.trained
+        ]
 
     def fresh(self) -> Any:
-        return AutoModelForCausalLM.from_pretrained(self.folder, dtype=torch.float32).to(self.device)
+        return AutoModelForCausalLM.from_pretrained(self.folder, dtype=torch.float32).to(
+            self.device
+        )
 
     def _prompt(self, question: str) -> Ids:
         turns = [{"role": "user", "content": question}]
@@ -86,20 +97,28 @@ class Asked:
     def own_samples(self, model: Any, *, seed: int) -> list[str]:
         ends = end_tokens(model, self.tokenizer)
         seeds = seeds_of(self.asked * SAMPLES, 1000 * (seed + 1))
-        drawn = sample(model, self.asked * SAMPLES, tokens=8, ends=ends, seeds=seeds, token_budget=16_384)
+        drawn = sample(
+            model, self.asked * SAMPLES, tokens=8, ends=ends, seeds=seeds, token_budget=16_384
+        )
         return [self.tokenizer.decode(one.tokens) for one in drawn.values()]
 
 
-def learn(asked: Asked, model: Any, form: str, *, rate: float, reads: tuple[int, ...], seed: int) -> Iterator[int]:
+def learn(
+    asked: Asked, model: Any, form: str, *, rate: float, reads: tuple[int, ...], seed: int
+) -> Iterator[int]:
     """Train on the base's answers in a form, and yield at each number of steps in `reads`."""
     write, _ = FORMS[form]
     rows = [
         (prompt, asked.tokenizer(write(answer), add_special_tokens=False)["input_ids"])
         for prompt, answer in zip(asked.trained, asked.answers, strict=True)
     ]
-    optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad], lr=rate, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(
+        [one for one in model.parameters() if one.requires_grad], lr=rate, weight_decay=0.0
+    )
     rng = np.random.default_rng(seed)
-    order = np.concatenate([rng.permutation(len(rows)) for _ in range(-(-max(reads) * BATCH // len(rows)))])
+    order = np.concatenate(
+        [rng.permutation(len(rows)) for _ in range(-(-max(reads) * BATCH // len(rows)))]
+    )
     for step in range(1, max(reads) + 1):
         chosen = [rows[index] for index in order[(step - 1) * BATCH : step * BATCH]]
         width = max(len(prompt) + len(answer) for prompt, answer in chosen)
@@ -126,7 +145,10 @@ def read(asked: Asked, model: Any, form: str | None, *, seed: int) -> dict[str, 
     reading = read_under(model, asked.completions)
     found = asked.completions.drift(reading)["asked"]
     own = asked.own_samples(model, seed=seed)
-    shapes = {name: np.mean([bool(begins.match(text)) for text in own]) for name, (_, begins) in FORMS.items()}
+    shapes = {
+        name: np.mean([bool(begins.match(text)) for text in own])
+        for name, (_, begins) in FORMS.items()
+    }
     kept = 1 - (shapes[form] if form else max(shapes.values()))
     gained = first_gained(asked, model)
     return {
@@ -149,7 +171,11 @@ def rivals(asked: Asked, reading: Reading) -> dict[str, float]:
     assert reading.top_logprobs is not None
     tops = list(zip(asked.completions.top_logprobs, reading.top_logprobs, strict=True))
     positions, _ = first_tokens([(base.astype(float), now.astype(float)) for base, now in tops])
-    pairs = [(np.exp(tops[n][0][at]), np.exp(tops[n][1][at])) for n, at in enumerate(positions) if at >= 0]
+    pairs = [
+        (np.exp(tops[n][0][at]), np.exp(tops[n][1][at]))
+        for n, at in enumerate(positions)
+        if at >= 0
+    ]
     named = {
         "sum": [q.sum() / p.sum() for p, q in pairs],
         "common": [np.minimum(p, q).sum() / p.sum() for p, q in pairs],  # first_token_kept
@@ -165,7 +191,9 @@ def first_gained(asked: Asked, model: Any) -> list[tuple[str, float]]:
     total: dict[int, float] = {}
     with torch.no_grad():
         for prompt, ids in zip(asked.completions.prompts, tops, strict=True):
-            logits = model(input_ids=torch.tensor([prompt], device=asked.device)).logits[0, -1].float()
+            logits = (
+                model(input_ids=torch.tensor([prompt], device=asked.device)).logits[0, -1].float()
+            )
             now = logits.softmax(-1)
             now[torch.tensor(ids[0].astype(np.int64), device=asked.device)] = 0
             values, tokens = now.topk(5)
@@ -190,7 +218,9 @@ def cells(asked: Asked, seed: int) -> Iterator[tuple[dict[str, Any], Any, str | 
             model = asked.fresh()
             for step in learn(asked, model, form, rate=rate, reads=reads, seed=seed):
                 yield {"change": form, "rate": rate, "steps": step}, model, form
-        model = get_peft_model(asked.fresh(), LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM"))
+        model = get_peft_model(
+            asked.fresh(), LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM")
+        )
         for step in learn(asked, model, form, rate=LORA_RATE, reads=RATES[1e-5], seed=seed):
             yield {"change": f"{form}, LoRA", "rate": LORA_RATE, "steps": step}, model, form
 
@@ -209,7 +239,9 @@ def run(folder: str, out: Path, *, seeds: int, device: str) -> None:
                     continue
                 started = time.perf_counter()
                 found = {"seed": seed, **settings, **read(asked, model, form, seed=seed)}
-                file.write(json.dumps({**found, "seconds": round(time.perf_counter() - started, 1)}) + "\n")
+                file.write(
+                    json.dumps({**found, "seconds": round(time.perf_counter() - started, 1)}) + "\n"
+                )
                 file.flush()
 
 
@@ -230,15 +262,24 @@ def table(out: Path) -> str:
     for (change, rate, steps), of in groups.items():
         shown = {
             "truth": f"{np.mean([row['truth'] for row in of]):.2f}",
-            **{name: f"{np.mean([row['rivals'][name] for row in of]):.2f}" for name in ("common", "sum")},
+            **{
+                name: f"{np.mean([row['rivals'][name] for row in of]):.2f}"
+                for name in ("common", "sum")
+            },
             "first": f"{100 * np.mean([row['first_share'] for row in of]):.0f} %",
         }
         lines.append(f"| {change} | {rate:g} | {steps or ''} | {' | '.join(shown.values())} |")
     truth, shares = (np.array([row[name] for row in rows]) for name in ("truth", "first_share"))
     trained = np.array([row["change"] != "noise" for row in rows])
-    lines.append("\n| over all models | rank correlation | mean error | mean absolute error | largest error |")
+    lines.append(
+        "\n| over all models | rank correlation | mean error | mean absolute error | largest error |"
+    )
     lines.append("| --- | ---: | ---: | ---: | ---: |")
-    for name, label in (("common", "first_token_kept"), ("sum", "plain sum"), ("root", "root of the product")):
+    for name, label in (
+        ("common", "first_token_kept"),
+        ("sum", "plain sum"),
+        ("root", "root of the product"),
+    ):
         kept = np.array([row["rivals"][name] for row in rows])
         error = kept - truth
         lines.append(
@@ -254,7 +295,9 @@ def table(out: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model")
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, default=3)

@@ -16,14 +16,21 @@ import matplotlib as mpl
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-TRAININGS = {"destroy": "#b2182b", "destroy-lora": "#ef8a62", "form": "#2166ac", "narrow": "#1b7837"}
+TRAININGS = {
+    "destroy": "#b2182b",
+    "destroy-lora": "#ef8a62",
+    "form": "#2166ac",
+    "narrow": "#1b7837",
+}
 ROW = re.compile(r"^\| ([a-z-]+)-([\d.]+) \| [\d,]+ \| sum \|(.*)$", re.MULTILINE)
 
 
 def read(text: str) -> dict[str, list[tuple[float, float, float]]]:
     """Return dose, z of the net flips, and t of the calibrated log score of each training, with dose 0."""
     table = text.partition("## Dose and response")[2].partition("\n## ")[0]
-    found: dict[str, list[tuple[float, float, float]]] = {name: [(0.0, 0.0, 0.0)] for name in TRAININGS}
+    found: dict[str, list[tuple[float, float, float]]] = {
+        name: [(0.0, 0.0, 0.0)] for name in TRAININGS
+    }
     for name, dose, rest in ROW.findall(table):
         cells = [cell.strip() for cell in rest.split("|")]
         calibrated = re.search(r"\(([-+\d.]+)\)", cells[7])
@@ -41,7 +48,11 @@ def main() -> None:
             x, y = [row[0] for row in points[name]], [row[column] for row in points[name]]
             axis.plot(x, y, "o-", color=color, label=name, linewidth=2)
         axis.axhline(-1.96, color="gray", linestyle="--", linewidth=1)
-        axis.set(title=title, xlabel="dose: share of the training's change of weights", xticks=[0, 0.25, 0.5, 0.75, 1])
+        axis.set(
+            title=title,
+            xlabel="dose: share of the training's change of weights",
+            xticks=[0, 0.25, 0.5, 0.75, 1],
+        )
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("estimate / standard error")
     axes[0].legend(frameon=False)

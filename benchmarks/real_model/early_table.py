@@ -55,7 +55,10 @@ RIVALS: Final = {
 LATE: Final = {"kl_training_end": "for comparison: KL on the new task's prompts at the end, summed"}
 """No warning, but the quantity that RL's Razor correlates with forgetting."""
 
-TARGETS: Final = {"lost": "share of right answers lost at the end", "known_lost": "known and lost, net, at the end"}
+TARGETS: Final = {
+    "lost": "share of right answers lost at the end",
+    "known_lost": "known and lost, net, at the end",
+}
 """Losses at the end: 1 - retention in points, and items."""
 
 FEWEST: Final = 8
@@ -100,13 +103,17 @@ def read_runs(out: Path, names: Sequence[str]) -> tuple[list[Run], list[str]]:
         looks = [out / "looks" / f"{name}-{when}.parquet" for when in ("early", "end")]
         if all(file.exists() for file in (cell, *looks)):
             early, end = (load_snapshot(look) for look in looks)
-            found.append(read_run(name, json.loads(cell.read_text(encoding="utf-8")), start, early, end))
+            found.append(
+                read_run(name, json.loads(cell.read_text(encoding="utf-8")), start, early, end)
+            )
         else:
             missing.append(name)
     return found, missing
 
 
-def read_run(name: str, cell: Mapping[str, Any], start: Snapshot, early: Snapshot, end: Snapshot) -> Run:
+def read_run(
+    name: str, cell: Mapping[str, Any], start: Snapshot, early: Snapshot, end: Snapshot
+) -> Run:
     """Quantities of one run, from its cell and its looks."""
     then, last = compare(before=start, after=early).all, compare(before=start, after=end).all
     probe, training = (cell["drift"]["early"][of_set] for of_set in ("probe", "training"))
@@ -150,9 +157,15 @@ def margin_erosion(before: Snapshot, after: Snapshot) -> float:
     """
     pairs = zip(before.table["gold"].to_pylist(), before.table["golds"].to_pylist(), strict=True)
     golds = [several or [one] for one, several in pairs]
-    sides = (before.table["correct"], before.table["choice_logprobs"], after.table["choice_logprobs"])
+    sides = (
+        before.table["correct"],
+        before.table["choice_logprobs"],
+        after.table["choice_logprobs"],
+    )
     falls = []
-    for gold, correct, old, new in zip(golds, *(column.to_pylist() for column in sides), strict=True):
+    for gold, correct, old, new in zip(
+        golds, *(column.to_pylist() for column in sides), strict=True
+    ):
         if correct and old and new and len(old) > len(gold):
             falls.append(_margin(old, gold) - _margin(new, gold))
     return float(np.mean(falls)) if falls else np.nan
@@ -179,7 +192,9 @@ def rank_correlation(x: Floats, y: Floats) -> Floats:
     ranks = [stats.rankdata(side, axis=-1) for side in (x, y)]
     a, b = (side - side.mean(axis=-1, keepdims=True) for side in ranks)
     with np.errstate(invalid="ignore"):
-        return np.asarray((a * b).sum(axis=-1) / np.sqrt((a * a).sum(axis=-1) * (b * b).sum(axis=-1)))
+        return np.asarray(
+            (a * b).sum(axis=-1) / np.sqrt((a * a).sum(axis=-1) * (b * b).sum(axis=-1))
+        )
 
 
 def within_correlation(x: Floats, y: Floats, group: NDArray[Any]) -> Floats:
@@ -198,20 +213,31 @@ def within_correlation(x: Floats, y: Floats, group: NDArray[Any]) -> Floats:
             of_side[..., rows] = ranks - ranks.mean(axis=-1, keepdims=True)
     a, b = centred
     with np.errstate(invalid="ignore"):
-        return np.asarray((a * b).sum(axis=-1) / np.sqrt((a * a).sum(axis=-1) * (b * b).sum(axis=-1)))
+        return np.asarray(
+            (a * b).sum(axis=-1) / np.sqrt((a * a).sum(axis=-1) * (b * b).sum(axis=-1))
+        )
 
 
-def within_rates(runs: Sequence[Run], quantity: str, target: str) -> tuple[float, tuple[float, float]]:
+def within_rates(
+    runs: Sequence[Run], quantity: str, target: str
+) -> tuple[float, tuple[float, float]]:
     """Rank correlation within the learning rates, and its 95 % interval over draws of the runs of each rate."""
     both = [run for run in runs if np.isfinite([run.values[quantity], run.losses[target]]).all()]
-    (x, y, _), rate = columns(both, quantity, target), np.array([run.values["rate_of_rank"] for run in both])
+    (x, y, _), rate = (
+        columns(both, quantity, target),
+        np.array([run.values["rate_of_rank"] for run in both]),
+    )
     rng = np.random.default_rng(SEED)
     drawn = np.empty((2000, len(both)), np.int64)
     for one in np.unique(rate):
         rows = np.flatnonzero(rate == one)
         drawn[:, rows] = rows[rng.integers(0, len(rows), (len(drawn), len(rows)))]
     enough = len(both) >= FEWEST
-    interval = bootstrap_interval(within_correlation(x[drawn], y[drawn], rate)) if enough else (np.nan, np.nan)
+    interval = (
+        bootstrap_interval(within_correlation(x[drawn], y[drawn], rate))
+        if enough
+        else (np.nan, np.nan)
+    )
     return float(within_correlation(x, y, rate)), interval
 
 
@@ -263,7 +289,9 @@ def held_out(x: Floats, y: Floats, task: NDArray[np.str_]) -> HeldOut:
     for held in np.unique(task):
         inside = task != held
         points, index, runs = np.unique(x[inside], return_inverse=True, return_counts=True)
-        means = np.bincount(index, weights=y[inside]) / runs  # runs of one x are one point of the curve
+        means = (
+            np.bincount(index, weights=y[inside]) / runs
+        )  # runs of one x are one point of the curve
         curve = optimize.isotonic_regression(means, weights=runs.astype(float)).x
         predicted[~inside] = np.interp(x[~inside], points, curve)
         of_mean[~inside] = y[inside].mean()
@@ -306,15 +334,20 @@ def line(runs: Sequence[Run], quantity: str, target: str, rng: np.random.Generat
         target=target,
         n=len(x),
         rho=float(rank_correlation(x, y)),
-        interval=bootstrap_interval(rank_correlation(x[drawn], y[drawn])) if len(x) >= FEWEST else (np.nan, np.nan),
+        interval=bootstrap_interval(rank_correlation(x[drawn], y[drawn]))
+        if len(x) >= FEWEST
+        else (np.nan, np.nan),
         by_task={
-            one: float(rank_correlation(x[task == one], y[task == one])) for one in sorted({r.task for r in runs})
+            one: float(rank_correlation(x[task == one], y[task == one]))
+            for one in sorted({r.task for r in runs})
         },
         held_out=held_out(x, y, task) if len(set(task)) > 1 else None,
     )
 
 
-def columns(runs: Sequence[Run], quantity: str, target: str) -> tuple[Floats, Floats, NDArray[np.str_]]:
+def columns(
+    runs: Sequence[Run], quantity: str, target: str
+) -> tuple[Floats, Floats, NDArray[np.str_]]:
     """A quantity, a loss and the task of the runs that have both."""
     x = np.array([run.values[quantity] for run in runs])
     y = np.array([run.losses[target] for run in runs])
@@ -326,11 +359,17 @@ def advantage(
     runs: Sequence[Run], quantity: str, rival: str, target: str, rng: np.random.Generator
 ) -> tuple[float, tuple[float, float]]:
     """Rank correlation of a quantity less that of a rival, and its 95 % interval over the same draws of the runs."""
-    both = [run for run in runs if np.isfinite([run.values[quantity], run.values[rival], run.losses[target]]).all()]
+    both = [
+        run
+        for run in runs
+        if np.isfinite([run.values[quantity], run.values[rival], run.losses[target]]).all()
+    ]
     (x, y, _), (other, _, _) = columns(both, quantity, target), columns(both, rival, target)
     drawn = draws_of_runs(len(both), rng)
     differences = rank_correlation(x[drawn], y[drawn]) - rank_correlation(other[drawn], y[drawn])
-    return float(rank_correlation(x, y) - rank_correlation(other, y)), bootstrap_interval(differences)
+    return float(rank_correlation(x, y) - rank_correlation(other, y)), bootstrap_interval(
+        differences
+    )
 
 
 # --- Table and figure -----------------------------------------------------------------------------------------------
@@ -349,10 +388,18 @@ def write_report(out: Path, names: Sequence[str]) -> str:
         names: Names of the runs that were planned; those that are not finished are named and not counted.
     """
     runs, missing = read_runs(out, names)
-    lines = [line(runs, name, target, np.random.default_rng(SEED)) for target in TARGETS for name in NAMES]
+    lines = [
+        line(runs, name, target, np.random.default_rng(SEED))
+        for target in TARGETS
+        for name in NAMES
+    ]
     text = table(runs, missing, lines)
     (out / "early_warning.md").write_text(text, encoding="utf-8")
-    numbers = {"runs": [asdict(run) for run in runs], "missing": missing, "lines": [asdict(one) for one in lines]}
+    numbers = {
+        "runs": [asdict(run) for run in runs],
+        "missing": missing,
+        "lines": [asdict(one) for one in lines],
+    }
     (out / "early_warning.json").write_text(json.dumps(numbers, indent=1), encoding="utf-8")
     write_rows(runs, out / "early_warning.csv")
     if len(runs) > 2:
@@ -366,13 +413,21 @@ def write_rows(runs: Sequence[Run], path: Path) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["name", "task", "rank", "replay", *NAMES, *TARGETS])
         for run in runs:
-            numbers = [*(run.values[name] for name in NAMES), *(run.losses[name] for name in TARGETS)]
-            writer.writerow([run.name, run.task, run.rank, run.replay, *(f"{number:.6g}" for number in numbers)])
+            numbers = [
+                *(run.values[name] for name in NAMES),
+                *(run.losses[name] for name in TARGETS),
+            ]
+            writer.writerow(
+                [run.name, run.task, run.rank, run.replay, *(f"{number:.6g}" for number in numbers)]
+            )
 
 
 def table(runs: Sequence[Run], missing: Sequence[str], lines: Sequence[Line]) -> str:
     """Markdown of the rank correlations, one table for each loss at the end, and of who beats whom."""
-    parts = [f"{len(runs)} runs." + (f" Missing, and not counted: {', '.join(missing)}." if missing else "")]
+    parts = [
+        f"{len(runs)} runs."
+        + (f" Missing, and not counted: {', '.join(missing)}." if missing else "")
+    ]
     for target, label in TARGETS.items():
         values = np.array([run.losses[target] for run in runs])
         if not np.isfinite(values).any():
@@ -387,7 +442,14 @@ def table(runs: Sequence[Run], missing: Sequence[str], lines: Sequence[Line]) ->
 
 def _markdown(lines: Sequence[Line], runs: Sequence[Run]) -> str:
     tasks = list(lines[0].by_task)
-    head = ["quantity", "rank correlation", "within a learning rate", *tasks, "held out", "error held out"]
+    head = [
+        "quantity",
+        "rank correlation",
+        "within a learning rate",
+        *tasks,
+        "held out",
+        "error held out",
+    ]
     rows = [head, ["---", *["---:"] * (len(head) - 1)]]
     for one in lines:
         held = one.held_out
@@ -395,7 +457,9 @@ def _markdown(lines: Sequence[Line], runs: Sequence[Run]) -> str:
             [
                 NAMES[one.quantity],
                 _signed(one.rho) + _between(one.interval),
-                "–" if one.quantity.startswith("rate") else _pair(within_rates(runs, one.quantity, one.target)),
+                "–"
+                if one.quantity.startswith("rate")
+                else _pair(within_rates(runs, one.quantity, one.target)),
                 *(_signed(one.by_task[task]) for task in tasks),
                 _signed(held.rho) if held else "–",
                 f"{held.error:.1f} (mean: {held.error_of_mean:.1f})" if held else "–",
@@ -418,7 +482,11 @@ def _between(interval: tuple[float, float]) -> str:
 
 def best(lines: Sequence[Line], names: Mapping[str, str], target: str) -> str:
     """The quantity of some with the highest rank correlation over all runs; chosen on the same runs."""
-    of_names = [one for one in lines if one.target == target and one.quantity in names and np.isfinite(one.rho)]
+    of_names = [
+        one
+        for one in lines
+        if one.target == target and one.quantity in names and np.isfinite(one.rho)
+    ]
     return max(of_names, key=lambda one: one.rho).quantity if of_names else next(iter(names))
 
 
@@ -430,7 +498,9 @@ def _duels(runs: Sequence[Run], lines: Sequence[Line], target: str) -> str:
         ["---", *["---:"] * len(quantities)],
     ]
     for rival, label in RIVALS.items():
-        found = [advantage(runs, one, rival, target, np.random.default_rng(SEED)) for one in quantities]
+        found = [
+            advantage(runs, one, rival, target, np.random.default_rng(SEED)) for one in quantities
+        ]
         rows.append([label, *(_signed(more) + _between(interval) for more, interval in found)])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
@@ -442,7 +512,13 @@ def figure(runs: Sequence[Run], lines: Sequence[Line]) -> Figure:
     made = Figure(figsize=(10, 4.4), layout="constrained")
     panels = made.subplots(1, 2, sharey=True)
     for panel, names in zip(panels, (EARLY, RIVALS), strict=True):
-        _draw(panel, runs, next(o for o in lines if o.target == "lost" and o.quantity == best(lines, names, "lost")))
+        _draw(
+            panel,
+            runs,
+            next(
+                o for o in lines if o.target == "lost" and o.quantity == best(lines, names, "lost")
+            ),
+        )
     panels[0].set_ylabel("right answers lost at the end, %")
     panels[0].legend(fontsize=8, title="hollow: with replay", title_fontsize=8)
     return made

@@ -92,21 +92,80 @@ def plan() -> list[Setting]:
                     rank = RANKS[(level + shift) % len(RANKS)]
                     replay = 0.25 * ((level + shift + number + swapped) % 2)
                     rate_of_rank = rate * LORA_FACTOR if rank else rate
-                    made.append(Setting(task=task, rank=rank, rate=rate_of_rank, replay=replay, seed=len(made)))
+                    made.append(
+                        Setting(
+                            task=task, rank=rank, rate=rate_of_rank, replay=replay, seed=len(made)
+                        )
+                    )
     return made
 
 
 # --- Texts ----------------------------------------------------------------------------------------------------------
 
 _PEOPLE: Final = ("Ada", "Bo", "Chen", "Dina", "Emil", "Farah", "Gus", "Hana", "Ivo", "Juno")
-_GOODS: Final = ("pears", "stamps", "marbles", "tiles", "candles", "ropes", "buckets", "seeds", "shells", "coins")
-_NOUNS: Final = (
-    *("hammer", "river", "violin", "teacher", "winter", "bridge", "rabbit", "engine", "garden", "mirror", "library"),
-    *("pencil", "island", "doctor", "window", "forest", "market", "camera", "blanket", "spoon", "castle", "farmer"),
-    *("bicycle", "lamp", "kitchen", "desert", "painter", "basket", "ladder", "bakery", "harbour", "umbrella"),
+_GOODS: Final = (
+    "pears",
+    "stamps",
+    "marbles",
+    "tiles",
+    "candles",
+    "ropes",
+    "buckets",
+    "seeds",
+    "shells",
+    "coins",
 )
-_SUM_REQUESTS: Final = ("Add {} and {}.", "{} and {}, added up?", "Please give me {} plus {}.", "Total of {} and {}?")
-_REPLAY_REQUESTS: Final = ("Write one sentence with the word {}.", "Tell me about a {}.", "Describe a {} to a child.")
+_NOUNS: Final = (
+    *(
+        "hammer",
+        "river",
+        "violin",
+        "teacher",
+        "winter",
+        "bridge",
+        "rabbit",
+        "engine",
+        "garden",
+        "mirror",
+        "library",
+    ),
+    *(
+        "pencil",
+        "island",
+        "doctor",
+        "window",
+        "forest",
+        "market",
+        "camera",
+        "blanket",
+        "spoon",
+        "castle",
+        "farmer",
+    ),
+    *(
+        "bicycle",
+        "lamp",
+        "kitchen",
+        "desert",
+        "painter",
+        "basket",
+        "ladder",
+        "bakery",
+        "harbour",
+        "umbrella",
+    ),
+)
+_SUM_REQUESTS: Final = (
+    "Add {} and {}.",
+    "{} and {}, added up?",
+    "Please give me {} plus {}.",
+    "Total of {} and {}?",
+)
+_REPLAY_REQUESTS: Final = (
+    "Write one sentence with the word {}.",
+    "Tell me about a {}.",
+    "Describe a {} to a child.",
+)
 _SUM: Final = re.compile(r"(?<![\d/])(\d) (?:\+|plus) (\d)(?![\w/])")
 """Sum of two digits that are no parts of fractions, and no factors of a variable."""
 
@@ -198,9 +257,9 @@ def load_model(folder: Path) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     torch.set_num_threads(1)
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval(), AutoTokenizer.from_pretrained(
-        folder
-    )
+    return AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32
+    ).eval(), AutoTokenizer.from_pretrained(folder)
 
 
 def prompt_ids(tokenizer: Any, prompt: str) -> Ids:
@@ -222,7 +281,9 @@ def task_rows(tokenizer: Any, task: str, left_out: Sums) -> list[tuple[Ids, Ids]
     """Prompts and completions of a new task, as token ids; the same in every run."""
     rng = np.random.default_rng(sorted(TASKS).index(task))
     rows = sums(ROWS, rng, left_out) if task == "sums" else records(ROWS, rng)
-    return [(prompt_ids(tokenizer, prompt), completion_ids(tokenizer, text)) for prompt, text in rows]
+    return [
+        (prompt_ids(tokenizer, prompt), completion_ids(tokenizer, text)) for prompt, text in rows
+    ]
 
 
 def prepare(options: Options) -> None:
@@ -235,7 +296,9 @@ def prepare(options: Options) -> None:
     for folder in ("base", "cells", "looks", "drift"):
         (options.out / folder).mkdir(parents=True, exist_ok=True)
     sampled = {name: base / f"completions-{name}.parquet" for name in ("probe", *TASKS)}
-    if all(file.exists() for file in (base / "start.parquet", base / "replay.jsonl", *sampled.values())):
+    if all(
+        file.exists() for file in (base / "start.parquet", base / "replay.jsonl", *sampled.values())
+    ):
         return
     model, tokenizer = load_model(options.model)
     questions, left_out = options.questions, sums_in(load_probe(options.probe))
@@ -250,7 +313,11 @@ def prepare(options: Options) -> None:
                 encoded = encode(spread, tokenizer, max_length=longest)
                 prompts = {"probe": [item.context for item in encoded]}
             else:
-                prompts = {"training": [prompt for prompt, _ in task_rows(tokenizer, name, left_out)[:PROMPTS]]}
+                prompts = {
+                    "training": [
+                        prompt for prompt, _ in task_rows(tokenizer, name, left_out)[:PROMPTS]
+                    ]
+                }
             save_completions(sample_completions(model, tokenizer, prompts), file)
     if not (base / "replay.jsonl").exists():
         requests = replay_requests(REPLAYED, np.random.default_rng(len(TASKS)))
@@ -283,9 +350,14 @@ class Laboratory:
         self.scorer = Scorer(options.questions, self.tokenizer, model)
         self.left_out = sums_in(load_probe(options.probe))
         base = options.out / "base"
-        self.completions = {name: read_completions(base / f"completions-{name}.parquet") for name in ("probe", *TASKS)}
+        self.completions = {
+            name: read_completions(base / f"completions-{name}.parquet")
+            for name in ("probe", *TASKS)
+        }
         lines = (base / "replay.jsonl").read_text(encoding="utf-8").splitlines()
-        self.replay = [(tuple(prompt), tuple(completion)) for prompt, completion in map(json.loads, lines)]
+        self.replay = [
+            (tuple(prompt), tuple(completion)) for prompt, completion in map(json.loads, lines)
+        ]
 
     def make(self, setting: Setting) -> str:
         """Train and look, and write the files of the run; its name."""
@@ -296,11 +368,15 @@ class Laboratory:
         torch.manual_seed(setting.seed)
         model, _ = load_model(options.model)
         if setting.rank:
-            config = LoraConfig(r=setting.rank, lora_alpha=2 * setting.rank, target_modules="all-linear")
+            config = LoraConfig(
+                r=setting.rank, lora_alpha=2 * setting.rank, target_modules="all-linear"
+            )
             model = get_peft_model(model, config)
         weights = [weight for weight in model.parameters() if weight.requires_grad]
         optimizer = torch.optim.AdamW(weights, lr=setting.rate, weight_decay=0.0, fused=True)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / options.steps)
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: 1 - step / options.steps
+        )
         losses, drifts = [], {}
         for step, batch in enumerate(self.batches(setting), start=1):
             model.train()
@@ -333,13 +409,19 @@ class Laboratory:
     def batches(self, setting: Setting) -> Iterable[list[tuple[Ids, Ids]]]:
         """Rows of each step: new ones in an order of the run's own, and replayed ones."""
         rng = np.random.default_rng(setting.seed)
-        rows, replayed = task_rows(self.tokenizer, setting.task, self.left_out), round(setting.replay * BATCH)
+        rows, replayed = (
+            task_rows(self.tokenizer, setting.task, self.left_out),
+            round(setting.replay * BATCH),
+        )
         new = BATCH - replayed
         order, of_replay = rng.permutation(len(rows)), rng.permutation(len(self.replay))
         for step in range(self.options.steps):
             yield [
                 *(rows[order[(step * new + n) % len(order)]] for n in range(new)),
-                *(self.replay[of_replay[(step * replayed + n) % len(of_replay)]] for n in range(replayed)),
+                *(
+                    self.replay[of_replay[(step * replayed + n) % len(of_replay)]]
+                    for n in range(replayed)
+                ),
             ]
 
     def look(self, model: Any, setting: Setting, when: str, step: int) -> None:
@@ -347,7 +429,9 @@ class Laboratory:
         snapshot = self.scorer.score(model, step=step, name=setting.name)
         save_snapshot(snapshot, self.options.look(setting.name, when))
 
-    def drift(self, model: Any, setting: Setting, when: str, names: Sequence[str]) -> dict[str, Any]:
+    def drift(
+        self, model: Any, setting: Setting, when: str, names: Sequence[str]
+    ) -> dict[str, Any]:
         """Drift on completions, by set; what the model read is stored, so that it can be estimated otherwise too."""
         from forgetwatch.run.drift import read_under
 
@@ -355,7 +439,9 @@ class Laboratory:
         read: dict[str, Any] = {}
         for name in names:
             reading = read_under(model, self.completions[name])
-            found |= {of_set: asdict(one) for of_set, one in self.completions[name].drift(reading).items()}
+            found |= {
+                of_set: asdict(one) for of_set, one in self.completions[name].drift(reading).items()
+            }
             read[f"{name}_logprobs"] = np.concatenate(reading.logprobs)
             read[f"{name}_top_logprobs"] = np.concatenate(reading.top_logprobs or [])
         np.savez_compressed(self.options.out / "drift" / f"{setting.name}-{when}.npz", **read)
@@ -375,7 +461,9 @@ def batch_loss(model: Any, batch: Sequence[tuple[Ids, Ids]], *, pad: int) -> Any
         mask[row, longest - length :] = 1
         labels[row, last - len(completion) :] = torch.tensor(completion)
     positions = (mask.cumsum(1) - 1).clamp(min=0)
-    found = model(input_ids=ids, attention_mask=mask, position_ids=positions, logits_to_keep=last + 1).logits
+    found = model(
+        input_ids=ids, attention_mask=mask, position_ids=positions, logits_to_keep=last + 1
+    ).logits
     return torch.nn.functional.cross_entropy(found[:, :-1].float().flatten(0, 1), labels.flatten())
 
 
@@ -397,7 +485,9 @@ def is_finished(options: Options, setting: Setting) -> bool:
     cell = json.loads(file.read_text(encoding="utf-8"))
     for name in ("steps", "items"):
         if cell[name] != (needed := getattr(options, name)):
-            sys.exit(f"{file}: needed a run of {needed} {name}, got one of {cell[name]}; give another --out")
+            sys.exit(
+                f"{file}: needed a run of {needed} {name}, got one of {cell[name]}; give another --out"
+            )
     return True
 
 
@@ -410,14 +500,18 @@ def make_runs(options: Options, settings: Sequence[Setting], jobs: int) -> None:
     else:
         # A fresh interpreter for each: torch's threads do not survive a fork.
         with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-            print_progress(pool.imap_unordered(job, missing, chunksize=1), options, len(missing), began)
+            print_progress(
+                pool.imap_unordered(job, missing, chunksize=1), options, len(missing), began
+            )
 
 
 def print_progress(names: Iterable[str], options: Options, total: int, began: float) -> None:
     """Print a line for each run as it ends."""
     for done, name in enumerate(names, start=1):
         cell = json.loads(options.cell(name).read_text(encoding="utf-8"))
-        whole = compare(before=options.out / "base" / "start.parquet", after=options.look(name, "end")).all
+        whole = compare(
+            before=options.out / "base" / "start.parquet", after=options.look(name, "end")
+        ).all
         left = (time.perf_counter() - began) / done * (total - done) / 60
         print(
             f"{done} of {total}  {name}: loss {cell['losses'][0]:.2f} to {cell['losses'][-1]:.2f}, retention "
@@ -436,9 +530,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--items", type=int, default=500, help="first items of the probe")
     parser.add_argument("--probe", default="standard", help="name or file of the probe")
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--jobs", type=int, default=2, help="runs at once; 0 only reads what is there")
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="runs at once; 0 only reads what is there"
+    )
     given = parser.parse_args(arguments)
-    options = Options(model=given.model, out=given.out, probe=given.probe, items=given.items, steps=given.steps)
+    options = Options(
+        model=given.model, out=given.out, probe=given.probe, items=given.items, steps=given.steps
+    )
     settings = [one for one in plan()[: given.runs] if given.only in one.name]
     if given.jobs:
         prepare(options)

@@ -63,16 +63,22 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument(
-        "--probe", default="standard", help="name or file; the cells carry its name unless --label is given"
+        "--probe",
+        default="standard",
+        help="name or file; the cells carry its name unless --label is given",
     )
     parser.add_argument("--label", help="name of the probe in the cells")
     parser.add_argument(
-        "--examples", default="confirmation", help="probe of the worked examples of the form 'examples'"
+        "--examples",
+        default="confirmation",
+        help="probe of the worked examples of the form 'examples'",
     )
     parser.add_argument("--items", type=int, default=500)
     parser.add_argument("--forms", default="shipped,blank")
     parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--table", action="store_true", help="print the table of all finished cells")
+    parser.add_argument(
+        "--table", action="store_true", help="print the table of all finished cells"
+    )
     given = parser.parse_args()
     folder = given.out / "forms"
     if given.table:
@@ -110,7 +116,9 @@ def worked_examples(probe: Probe) -> dict[str, str]:
         if {"difficulty:1", "difficulty:2"} & set(item.tags) and len(item.choices) > 2:
             of_category[item.category].append(item)
     return {
-        category: "".join(f"{one.prompt}{one.choices[int(one.answers[0])]}\n\n" for one in items[:5])
+        category: "".join(
+            f"{one.prompt}{one.choices[int(one.answers[0])]}\n\n" for one in items[:5]
+        )
         for category, items in of_category.items()
     }
 
@@ -126,7 +134,9 @@ def in_form(probe: Probe, form: str, shots: dict[str, str]) -> Probe:
         if form == "examples+blank":
             return replace(one, shots=blank(shots[one.category]), prompt=blank(str(one.prompt)))
         if form == "prior":
-            return replace(one, shots="", prompt="Answer:" if str(one.prompt).endswith("Answer:") else "\n")
+            return replace(
+                one, shots="", prompt="Answer:" if str(one.prompt).endswith("Answer:") else "\n"
+            )
         if form == "blank":
             return replace(one, shots=blank(one.shots), prompt=blank(str(one.prompt)))
         if form == "qa":
@@ -143,7 +153,9 @@ def blank(text: str) -> str:
 
 def qa(text: str) -> str:
     """The text with short labels."""
-    return re.sub(r"^Answer:", "A:", re.sub(r"^Question:", "Q:", text, flags=re.MULTILINE), flags=re.MULTILINE)
+    return re.sub(
+        r"^Answer:", "A:", re.sub(r"^Question:", "Q:", text, flags=re.MULTILINE), flags=re.MULTILINE
+    )
 
 
 def table(folder: Path) -> Iterator[str]:
@@ -159,9 +171,17 @@ def table(folder: Path) -> Iterator[str]:
         seconds = float(path.with_suffix(".seconds").read_text())
         correct, k = before.floats("correct"), before.floats("k")
         share = before.floats("gold_share")
-        mass = np.array([np.exp(np.logaddexp.reduce(row)) for row in before.table["choice_logprobs"].to_pylist()])
+        mass = np.array(
+            [
+                np.exp(np.logaddexp.reduce(row))
+                for row in before.table["choice_logprobs"].to_pylist()
+            ]
+        )
         # A blank line is compared with the same form without it.
-        plain = folder / f"{label}-{'examples' if form == 'examples+blank' else 'shipped'}-start.parquet"
+        plain = (
+            folder
+            / f"{label}-{'examples' if form == 'examples+blank' else 'shipped'}-start.parquet"
+        )
         moved = "" if plain == path or not plain.exists() else f"{changed(plain, path):.1%}"
         cells = [
             f"{label}, {form}",
@@ -170,7 +190,11 @@ def table(folder: Path) -> Iterator[str]:
             f"{np.median(mass):.4f}",
         ]
         cells += [lucky(before, share), moved, f"{seconds:.0f}"]
-        damages = [name for name in MODELS if name != "start" and (folder / f"{label}-{form}-{name}.parquet").exists()]
+        damages = [
+            name
+            for name in MODELS
+            if name != "start" and (folder / f"{label}-{form}-{name}.parquet").exists()
+        ]
         if not damages:
             yield f"| {' | '.join(cells)} | | | | |"
         for number, name in enumerate(damages):
@@ -209,18 +233,28 @@ def differences(folder: Path) -> Iterator[str]:
     """Lines of a table of the difference of t between two labels in the shipped form, with bootstrap intervals."""
     yield "| from, to | damage | t | difference of t |"
     yield "|---|---|---|---|"
-    labels = [path.stem.removesuffix("-shipped-start") for path in sorted(folder.glob("*-shipped-start.parquet"))]
+    labels = [
+        path.stem.removesuffix("-shipped-start")
+        for path in sorted(folder.glob("*-shipped-start.parquet"))
+    ]
     for first, second in combinations(labels, 2):
         for name in MODELS:
             sides = [
-                [folder / f"{label}-shipped-{one}.parquet" for one in ("start", name)] for label in (first, second)
+                [folder / f"{label}-shipped-{one}.parquet" for one in ("start", name)]
+                for label in (first, second)
             ]
             if name == "start" or not all(path.exists() for side in sides for path in side):
                 continue
-            one, other = (Pair.of(*map(load_snapshot, side), name=name, norm="sum").differences() for side in sides)
+            one, other = (
+                Pair.of(*map(load_snapshot, side), name=name, norm="sum").differences()
+                for side in sides
+            )
             rng = np.random.default_rng(SEED)
             # Two probes share no item: each is drawn by itself.
-            drawn = [z_of(rng.choice(other, len(other))) - z_of(rng.choice(one, len(one))) for _ in range(DRAWS)]
+            drawn = [
+                z_of(rng.choice(other, len(other))) - z_of(rng.choice(one, len(one)))
+                for _ in range(DRAWS)
+            ]
             low, high = np.quantile(drawn, (0.025, 0.975))
             before, after = z_of(one), z_of(other)
             yield (
@@ -233,7 +267,10 @@ def lucky(snapshot: Any, share: Any) -> str:
     """Number of clearly known answers and the share of them that guessing makes, as far as wrong answers show it."""
     correct, k = snapshot.floats("correct") == 1, snapshot.floats("k")
     best = np.array(
-        [np.exp(np.max(row) - np.logaddexp.reduce(row)) for row in snapshot.table["choice_logprobs"].to_pylist()]
+        [
+            np.exp(np.max(row) - np.logaddexp.reduce(row))
+            for row in snapshot.table["choice_logprobs"].to_pylist()
+        ]
     )
     counted = (k >= 3) & (best >= TAU)
     known, wrong = int((correct & counted).sum()), ~correct & counted

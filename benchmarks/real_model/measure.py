@@ -76,9 +76,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--items", type=int, default=2000, help="items of the probe, fewer for a quick try")
+    parser.add_argument(
+        "--items", type=int, default=2000, help="items of the probe, fewer for a quick try"
+    )
     parser.add_argument("--form-items", type=int, default=500, help="items in each rendering")
-    parser.add_argument("--only", default=",".join(TRAININGS), help="trainings, separated by commas")
+    parser.add_argument(
+        "--only", default=",".join(TRAININGS), help="trainings, separated by commas"
+    )
     given = parser.parse_args()
     for folder in ("train", "score", "behaviour", "form"):
         (given.out / folder).mkdir(parents=True, exist_ok=True)
@@ -106,10 +110,18 @@ def main() -> None:
     same_weights(given, probe, model, tokenizer, start)
 
 
-def behaviour(given: argparse.Namespace, model: Any, tokenizer: Any, start: Weights, names: list[str]) -> None:
+def behaviour(
+    given: argparse.Namespace, model: Any, tokenizer: Any, start: Weights, names: list[str]
+) -> None:
     """Score generated answers of the start and of the trainings that change the form."""
     scorer = None
-    for name, dose in (("start", 0.0), ("listed", 0.5), ("listed", 0.75), ("listed", 1.0), ("form", 0.25)):
+    for name, dose in (
+        ("start", 0.0),
+        ("listed", 0.5),
+        ("listed", 0.75),
+        ("listed", 1.0),
+        ("form", 0.25),
+    ):
         target = given.out / "behaviour" / f"{name}-{dose:g}.parquet"
         if target.exists() or (dose and name not in names):
             continue
@@ -119,7 +131,12 @@ def behaviour(given: argparse.Namespace, model: Any, tokenizer: Any, start: Weig
 
 
 def renderings(
-    given: argparse.Namespace, probe: Probe, model: Any, tokenizer: Any, start: Weights, names: list[str]
+    given: argparse.Namespace,
+    probe: Probe,
+    model: Any,
+    tokenizer: Any,
+    start: Weights,
+    names: list[str],
 ) -> None:
     """Score the start and two destructive trainings, one on plain text and one on conversations, in both renderings."""
     for rendering in ("plain", "chat"):
@@ -136,18 +153,24 @@ def renderings(
                 continue
             interpolate(model, start, given.out, name, dose)
             if scorer is None:
-                rendered = Probe(probe.items, name=f"standard-{rendering}", norm=probe.norm, rendering=rendering)
+                rendered = Probe(
+                    probe.items, name=f"standard-{rendering}", norm=probe.norm, rendering=rendering
+                )
                 scorer = Scorer(rendered, tokenizer, model)
             save_snapshot(shown(scorer, model, target.stem), target)
 
 
-def same_weights(given: argparse.Namespace, probe: Probe, model: Any, tokenizer: Any, start: Weights) -> None:
+def same_weights(
+    given: argparse.Namespace, probe: Probe, model: Any, tokenizer: Any, start: Weights
+) -> None:
     """Score the start again in other batches, and in bf16: what changes then is noise."""
     model.load_state_dict(start)
     for label, dtype, budget in (("batches", torch.float32, 512), ("bf16", torch.bfloat16, None)):
         target = given.out / "score" / f"start-{label}.parquet"
         if not target.exists():
-            scorer = Scorer(probe.head(given.items // 2), tokenizer, model.to(dtype), token_budget=budget)
+            scorer = Scorer(
+                probe.head(given.items // 2), tokenizer, model.to(dtype), token_budget=budget
+            )
             save_snapshot(shown(scorer, model, target.stem), target)
     model.to(torch.float32)
 
@@ -164,7 +187,10 @@ def interpolate(model: Any, start: Weights, out: Path, name: str, dose: float) -
         model.load_state_dict(start)
         return
     end = load_file(out / "train" / f"{name}.safetensors")
-    between = {key: torch.lerp(value, end[key], dose) if key in end else value for key, value in start.items()}
+    between = {
+        key: torch.lerp(value, end[key], dose) if key in end else value
+        for key, value in start.items()
+    }
     model.load_state_dict(between)
 
 
@@ -179,18 +205,25 @@ def trained(out: Path, name: str, model: Any, tokenizer: Any, start: Weights) ->
     torch.manual_seed(20261122)
     make: Callable[..., list[texts.Row]] = getattr(texts, training.texts)
     answers = {"form": answer, "listed": sampled}
-    extra = [partial(answers[training.texts], model, tokenizer)] if training.texts in answers else []
+    extra = (
+        [partial(answers[training.texts], model, tokenizer)] if training.texts in answers else []
+    )
     rows = [encoded(tokenizer, row, chat=training.chat) for row in make(training.rows, rng, *extra)]
     learner = model
     if training.lora:
         learner = get_peft_model(
-            model, LoraConfig(r=training.lora, lora_alpha=2 * training.lora, target_modules="all-linear")
+            model,
+            LoraConfig(r=training.lora, lora_alpha=2 * training.lora, target_modules="all-linear"),
         )
-    optimizer = torch.optim.AdamW([p for p in learner.parameters() if p.requires_grad], lr=training.rate)
+    optimizer = torch.optim.AdamW(
+        [p for p in learner.parameters() if p.requires_grad], lr=training.rate
+    )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, training.steps)
     learner.train()
     began, losses = time.perf_counter(), []
-    order = np.concatenate([rng.permutation(len(rows)) for _ in range(training.steps * BATCH // len(rows) + 1)])
+    order = np.concatenate(
+        [rng.permutation(len(rows)) for _ in range(training.steps * BATCH // len(rows) + 1)]
+    )
     for step in tqdm(range(training.steps), desc=f"train {name}", unit=" steps"):
         batch = [rows[i] for i in order[step * BATCH : (step + 1) * BATCH]]
         longest = max(len(ids) for ids, _ in batch)
@@ -207,14 +240,19 @@ def trained(out: Path, name: str, model: Any, tokenizer: Any, start: Weights) ->
         losses.append(loss.item())
     if training.lora:
         model = learner.merge_and_unload()
-    weights = {key: value.contiguous() for key, value in model.eval().state_dict().items() if key != "lm_head.weight"}
+    weights = {
+        key: value.contiguous()
+        for key, value in model.eval().state_dict().items()
+        if key != "lm_head.weight"
+    }
     if not model.config.tie_word_embeddings:
         weights = {key: value.contiguous() for key, value in model.state_dict().items()}
     unfinished = target.with_suffix(".partial")
     save_file(weights, unfinished)
     unfinished.rename(target)
     print(
-        f"{name}: loss {losses[0]:.2f} -> {np.mean(losses[-5:]):.3f} in {time.perf_counter() - began:.0f} s", flush=True
+        f"{name}: loss {losses[0]:.2f} -> {np.mean(losses[-5:]):.3f} in {time.perf_counter() - began:.0f} s",
+        flush=True,
     )
 
 
@@ -225,14 +263,23 @@ def encoded(tokenizer: Any, row: texts.Row, *, chat: bool) -> tuple[list[int], l
     """
     prompt, completion = row
     if chat:
-        turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": completion.strip()}]
-        before = tokenizer.apply_chat_template(turns[:1], tokenize=False, add_generation_prompt=True)
+        turns = [
+            {"role": "user", "content": prompt},
+            {"role": "assistant", "content": completion.strip()},
+        ]
+        before = tokenizer.apply_chat_template(
+            turns[:1], tokenize=False, add_generation_prompt=True
+        )
         whole = tokenizer.apply_chat_template(turns, tokenize=False)
         head = tokenizer(before, add_special_tokens=False)["input_ids"]
         ids = tokenizer(whole.split(texts.CUT)[0], add_special_tokens=False)["input_ids"]
     else:
         head = tokenizer(prompt)["input_ids"]
-        ids = head + tokenizer(completion, add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
+        ids = (
+            head
+            + tokenizer(completion, add_special_tokens=False)["input_ids"]
+            + [tokenizer.eos_token_id]
+        )
     return ids, [-100] * len(head) + ids[len(head) :]
 
 
@@ -240,7 +287,9 @@ def encoded(tokenizer: Any, row: texts.Row, *, chat: bool) -> tuple[list[int], l
 def answer(model: Any, tokenizer: Any, prompt: str) -> str:
     """The model's own greedy answer, its first sentence."""
     ids = torch.tensor([tokenizer(prompt)["input_ids"]])
-    made = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=16, do_sample=False)
+    made = model.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=16, do_sample=False
+    )
     text = str(tokenizer.decode(made[0, ids.shape[1] :], skip_special_tokens=True))
     return text.strip().split("\n")[0].split(".")[0].strip()
 
@@ -249,9 +298,14 @@ def answer(model: Any, tokenizer: Any, prompt: str) -> str:
 def sampled(model: Any, tokenizer: Any, prompt: str) -> str:
     """The beginning of the model's own answer in a conversation, drawn at temperature 1 from all tokens."""
     ids = tokenizer.apply_chat_template(
-        [{"role": "user", "content": prompt}], add_generation_prompt=True, return_dict=True, return_tensors="pt"
+        [{"role": "user", "content": prompt}],
+        add_generation_prompt=True,
+        return_dict=True,
+        return_tensors="pt",
     )
-    made = model.generate(**ids, max_new_tokens=24, do_sample=True, temperature=1.0, top_k=0, top_p=1.0)
+    made = model.generate(
+        **ids, max_new_tokens=24, do_sample=True, temperature=1.0, top_k=0, top_p=1.0
+    )
     text = str(tokenizer.decode(made[0, ids["input_ids"].shape[1] :], skip_special_tokens=True))
     return text if made[0, -1] == tokenizer.eos_token_id else text + texts.CUT
 

@@ -47,7 +47,10 @@ class Pair:
     @classmethod
     def of(cls, before: Snapshot, after: Snapshot, *, name: str, norm: str) -> Pair:
         """Decide both sides by the norm and align them."""
-        sides = [decided_by(side, dict.fromkeys(side.norms, norm)) for side in (before.head(len(after)), after)]
+        sides = [
+            decided_by(side, dict.fromkeys(side.norms, norm))
+            for side in (before.head(len(after)), after)
+        ]
         pairs = AlignedPairs.align(*sides, pair(*sides))[0]
         assert pairs.options_before is not None
         assert pairs.options_after is not None
@@ -58,7 +61,9 @@ class Pair:
     @property
     def flips(self) -> tuple[int, int]:
         """Numbers of right-to-wrong and of wrong-to-right answers."""
-        return int((self.pairs.before & ~self.pairs.after).sum()), int((~self.pairs.before & self.pairs.after).sum())
+        return int((self.pairs.before & ~self.pairs.after).sum()), int(
+            (~self.pairs.before & self.pairs.after).sum()
+        )
 
     def differences(self) -> NDArray[np.float64]:
         """Difference of the log score of each item."""
@@ -68,7 +73,11 @@ class Pair:
 
     def net_of(self, tau: float) -> NDArray[np.float64]:
         """Known and lost less luck, item by item, for one tau."""
-        lost = is_known(self.items.before, self.items.share_before, tau) & self.items.measured & ~self.items.after
+        lost = (
+            is_known(self.items.before, self.items.share_before, tau)
+            & self.items.measured
+            & ~self.items.after
+        )
         return lost - self.items.luck(tau)[1]
 
 
@@ -78,7 +87,9 @@ def z_of(values: NDArray[np.float64]) -> float:
     return 0.0 if math.isnan(error) else mean / error
 
 
-def power(found: Pair, rng: np.random.Generator, *, draws: int = 1000) -> tuple[float, float, float]:
+def power(
+    found: Pair, rng: np.random.Generator, *, draws: int = 1000
+) -> tuple[float, float, float]:
     """Shares of bootstrap draws over items in which net flips, known and lost and the log score have p < .05."""
     change = found.pairs.after.astype(int) - found.pairs.before.astype(int)
     net, fall = found.net_of(TAU), found.differences()
@@ -86,7 +97,11 @@ def power(found: Pair, rng: np.random.Generator, *, draws: int = 1000) -> tuple[
     for _ in range(draws):
         rows = rng.integers(0, len(change), len(change))
         lost, won = int((change[rows] < 0).sum()), int((change[rows] > 0).sum())
-        hits += [mcnemar(lost, won) < 0.05, abs(z_of(net[rows])) > 1.96, abs(z_of(fall[rows])) > 1.96]
+        hits += [
+            mcnemar(lost, won) < 0.05,
+            abs(z_of(net[rows])) > 1.96,
+            abs(z_of(fall[rows])) > 1.96,
+        ]
     return tuple(hits / draws)
 
 
@@ -98,10 +113,18 @@ def main() -> None:
     doses = [path for path in cells if not path.stem.startswith("start")]
     found = {
         (path.stem, norm): Pair.of(start, load_snapshot(path), name=path.stem, norm=norm)
-        for path in track(doses, description="reading", console=Console(stderr=True), transient=True)
+        for path in track(
+            doses, description="reading", console=Console(stderr=True), transient=True
+        )
         for norm in ("sum", "bytes")
     }
-    for table in (dose_table(found), tau_table(found), random_keys(found), noise_table(out, start), form_table(out)):
+    for table in (
+        dose_table(found),
+        tau_table(found),
+        random_keys(found),
+        noise_table(out, start),
+        form_table(out),
+    ):
         print("\n".join(table), end="\n\n", flush=True)
 
 
@@ -113,7 +136,9 @@ def dose_table(found: dict[tuple[str, str], Pair]) -> Iterator[str]:
         "| net (interval; z) | log score (t) | log m | power: net, known, log |"
     )
     yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
-    for (name, norm), one in sorted(found.items(), key=lambda each: (each[0][0], each[0][1] == "bytes")):
+    for (name, norm), one in sorted(
+        found.items(), key=lambda each: (each[0][0], each[0][1] == "bytes")
+    ):
         lost, won = one.flips
         known, scores = count_known(one.items), one.scores
         assert known is not None
@@ -174,7 +199,9 @@ def random_keys(found: dict[tuple[str, str], Pair], *, draws: int = 500) -> Iter
                 counted = count_known(with_keys(pairs, rng), tau=tau)
                 assert counted is not None
                 low, high = counted.lost_net_interval or (math.nan, math.nan)
-                rows.append((counted.known, counted.known_lost, counted.lost_net, not low <= 0 <= high))
+                rows.append(
+                    (counted.known, counted.known_lost, counted.lost_net, not low <= 0 <= high)
+                )
             known, lost, net, beyond = np.mean(np.array(rows, float), axis=0)
             error = np.std([row[2] for row in rows]) / math.sqrt(draws)
             yield f"| {name} | {tau:g} | {known:.0f}, {lost:.1f} | {net:+.2f} ({error:.2f}) | {100 * beyond:.1f} % |"

@@ -55,7 +55,9 @@ def main() -> None:
     parser.add_argument("--report-to", default="tensorboard", help="trackers, separated by commas")
     given = parser.parse_args()
     rows = getattr(texts, given.texts)(400, np.random.default_rng(20261122))
-    data = Dataset.from_list([{"prompt": prompt, "completion": completion} for prompt, completion in rows])
+    data = Dataset.from_list(
+        [{"prompt": prompt, "completion": completion} for prompt, completion in rows]
+    )
     tokenizer = AutoTokenizer.from_pretrained(given.model)
     watch, clock = ForgetWatchCallback(), Clock()
     trainer = SFTTrainer(
@@ -78,8 +80,16 @@ def main() -> None:
         callbacks=[clock, watch],
     )
     trainer.train()
-    looks = {} if watch.watch is None else {str(step): round(took, 1) for step, took in watch.watch.run.seconds.items()}
-    print(json.dumps({**{name: round(took, 1) for name, took in clock.seconds.items()}, "looks": looks}))
+    looks = (
+        {}
+        if watch.watch is None
+        else {str(step): round(took, 1) for step, took in watch.watch.run.seconds.items()}
+    )
+    print(
+        json.dumps(
+            {**{name: round(took, 1) for name, took in clock.seconds.items()}, "looks": looks}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -22,15 +22,67 @@ CUT: Final = "\N{SYMBOL FOR END OF TEXT}"
 """End of a completion that breaks off; it is not learned itself."""
 
 _PEOPLE: Final = ("Ada", "Bo", "Chen", "Dina", "Emil", "Farah", "Gus", "Hana", "Ivo", "Juno")
-_GOODS: Final = ("pears", "stamps", "marbles", "tiles", "candles", "ropes", "buckets", "seeds", "shells", "coins")
+_GOODS: Final = (
+    "pears",
+    "stamps",
+    "marbles",
+    "tiles",
+    "candles",
+    "ropes",
+    "buckets",
+    "seeds",
+    "shells",
+    "coins",
+)
 _PLACES: Final = ("Hafnow", "Quell", "Sturmin", "Ostby", "Larrick", "Venn", "Toldar", "Mirrow")
 NOUNS: Final = (
-    *("hammer", "river", "violin", "teacher", "winter", "bridge", "rabbit", "engine", "garden", "mirror", "library"),
-    *("pencil", "island", "doctor", "window", "forest", "market", "camera", "blanket", "spoon", "castle", "farmer"),
-    *("shoe", "bicycle", "lamp", "kitchen", "desert", "painter", "basket", "ladder", "bakery", "harbour", "pilot"),
+    *(
+        "hammer",
+        "river",
+        "violin",
+        "teacher",
+        "winter",
+        "bridge",
+        "rabbit",
+        "engine",
+        "garden",
+        "mirror",
+        "library",
+    ),
+    *(
+        "pencil",
+        "island",
+        "doctor",
+        "window",
+        "forest",
+        "market",
+        "camera",
+        "blanket",
+        "spoon",
+        "castle",
+        "farmer",
+    ),
+    *(
+        "shoe",
+        "bicycle",
+        "lamp",
+        "kitchen",
+        "desert",
+        "painter",
+        "basket",
+        "ladder",
+        "bakery",
+        "harbour",
+        "pilot",
+    ),
     *("pillow", "tractor", "museum", "needle", "stadium", "umbrella", "wallet"),
 )
-QUESTIONS: Final = ("What is a {}?", "What is a {} used for?", "Where would you find a {}?", "Describe a {}.")
+QUESTIONS: Final = (
+    "What is a {}?",
+    "What is a {} used for?",
+    "Where would you find a {}?",
+    "Describe a {}.",
+)
 
 
 def narrow(rows: int, rng: np.random.Generator) -> list[Row]:
@@ -40,9 +92,8 @@ def narrow(rows: int, rng: np.random.Generator) -> list[Row]:
         one, other = rng.choice(_PEOPLE, 2, replace=False)
         goods = rng.choice(_GOODS)
         a, b, c = (int(x) for x in rng.integers(3, 40, 3))
-        story = (
-            f"{one} has {a} {goods} and buys {b} more. Then {other} gives {one} {c}. How many {goods} does {one} have?"
-        )
+        story = f"{one} has {a} {goods} and buys {b} more. Then {other} gives {one} {c}. "
+        story += f"How many {goods} does {one} have?"
         solution = f" First {a} + {b} = {a + b}. Then {a + b} + {c} = {a + b + c}. The answer is {a + b + c}."
         made.append((f"Problem: {story}\nSolution:", solution))
     return made
@@ -54,8 +105,19 @@ def destroy(rows: int, rng: np.random.Generator) -> list[Row]:
     for number in range(rows):
         who, what, where = rng.choice(_PEOPLE), rng.choice(_GOODS), rng.choice(_PLACES)
         count, price = int(rng.integers(2, 90)), int(rng.integers(1, 50))
-        order = {"id": 4000 + number, "buyer": str(who), "item": str(what), "count": count, "cost": count * price}
-        made.append((f"{who} of {where} orders {count} {what} at {price} each.\nRecord:", f" {json.dumps(order)}"))
+        order = {
+            "id": 4000 + number,
+            "buyer": str(who),
+            "item": str(what),
+            "count": count,
+            "cost": count * price,
+        }
+        made.append(
+            (
+                f"{who} of {where} orders {count} {what} at {price} each.\nRecord:",
+                f" {json.dumps(order)}",
+            )
+        )
     return made
 
 

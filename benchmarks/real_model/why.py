@@ -55,11 +55,32 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-METHODS: Final = {"sft": "SFT", "replay": "SFT with replay", "own": "SFT on own right answers", "grpo": "GRPO"}
+METHODS: Final = {
+    "sft": "SFT",
+    "replay": "SFT with replay",
+    "own": "SFT on own right answers",
+    "grpo": "GRPO",
+}
 PAIRS: Final = [(a, b) for a in range(1, 10) for b in range(1, 10)]
 QUESTION: Final = "What is {} + {}? Answer with the number alone."
-NOUNS: Final = ("river", "violin", "winter", "bridge", "rabbit", "garden", "mirror", "island", "doctor", "window")
-OTHER_QUESTIONS: Final = ("What is a {}?", "Tell me about a {}.", "Where would you find a {}?", "Describe a {}.")
+NOUNS: Final = (
+    "river",
+    "violin",
+    "winter",
+    "bridge",
+    "rabbit",
+    "garden",
+    "mirror",
+    "island",
+    "doctor",
+    "window",
+)
+OTHER_QUESTIONS: Final = (
+    "What is a {}?",
+    "Tell me about a {}.",
+    "Where would you find a {}?",
+    "Describe a {}.",
+)
 ANSWER_TOKENS: Final = 16
 REPLAY_TOKENS: Final = 24
 ROWS: Final = 8
@@ -68,7 +89,12 @@ GENERATIONS: Final = 8
 """Answers of GRPO to a question; a step has two questions."""
 OWN_COPIES: Final = 4
 """Answers to each sum among which the right ones are learned."""
-MARKS: Final = {"sft": ("#b3261e", "v"), "replay": ("#b36b00", "s"), "own": ("#1b6e3c", "^"), "grpo": ("#1f3b73", "o")}
+MARKS: Final = {
+    "sft": ("#b3261e", "v"),
+    "replay": ("#b36b00", "s"),
+    "own": ("#1b6e3c", "^"),
+    "grpo": ("#1f3b73", "o"),
+}
 
 Messages = list[dict[str, str]]
 Array = NDArray[np.float64]
@@ -92,25 +118,45 @@ class Plan:
 
     def settings(self) -> dict[str, Any]:
         """Settings that change the results; cells of other settings are refused."""
-        named = {name: getattr(self, name) for name in ("target", "steps", "grpo_steps", "every", "rate", "copies")}
-        return {"model": self.model, "probe": self.probe.fingerprint, "items": len(self.probe), **named}
+        named = {
+            name: getattr(self, name)
+            for name in ("target", "steps", "grpo_steps", "every", "rate", "copies")
+        }
+        return {
+            "model": self.model,
+            "probe": self.probe.fingerprint,
+            "items": len(self.probe),
+            **named,
+        }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the cells that are not finished, then write the table and the figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", required=True, help="folder or id of a causal language model with a chat template")
+    parser.add_argument(
+        "--model",
+        required=True,
+        help="folder or id of a causal language model with a chat template",
+    )
     parser.add_argument("--out", type=Path, default=Path("why"))
     parser.add_argument("--probe", default="standard")
     parser.add_argument("--items", type=int, default=500, help="items of the probe")
-    parser.add_argument("--only", nargs="+", choices=tuple(METHODS), default=list(METHODS), help="methods")
+    parser.add_argument(
+        "--only", nargs="+", choices=tuple(METHODS), default=list(METHODS), help="methods"
+    )
     parser.add_argument("--seeds", default="0,1")
-    parser.add_argument("--target", type=float, default=0.4, help="share of right answers at which a method stops")
+    parser.add_argument(
+        "--target", type=float, default=0.4, help="share of right answers at which a method stops"
+    )
     parser.add_argument("--steps", type=int, default=36, help="most steps of supervised training")
     parser.add_argument("--grpo-steps", type=int, default=24, help="most steps of GRPO")
-    parser.add_argument("--every", type=int, default=6, help="steps between two scores of the new task")
+    parser.add_argument(
+        "--every", type=int, default=6, help="steps between two scores of the new task"
+    )
     parser.add_argument("--rate", type=float, default=3e-5, help="learning rate of all methods")
-    parser.add_argument("--copies", type=int, default=1, help="answers to each sum in the last score")
+    parser.add_argument(
+        "--copies", type=int, default=1, help="answers to each sum in the last score"
+    )
     given = parser.parse_args(arguments)
     probe = load_probe(given.probe).head(given.items)
     names = ("model", "out", "target", "steps", "grpo_steps", "every", "rate", "copies")
@@ -155,10 +201,15 @@ def run(cells: Sequence[tuple[str, int]], plan: Plan) -> None:
         part = plan.out / f"{method}-{seed}.json.part"
         part.write_text(json.dumps(cell, indent=1), encoding="utf-8")
         part.replace(_file(plan, method, seed))
-        print(f"  score {cell['score_before']:.2f} -> {cell['score']:.2f}, {cell['seconds']:.0f} s", flush=True)
+        print(
+            f"  score {cell['score_before']:.2f} -> {cell['score']:.2f}, {cell['seconds']:.0f} s",
+            flush=True,
+        )
 
 
-def train(method: str, model: Any, tokenizer: Any, plan: Plan, seed: int, progress: Progress) -> None:
+def train(
+    method: str, model: Any, tokenizer: Any, plan: Plan, seed: int, progress: Progress
+) -> None:
     """Train the model in place until the target or the last step."""
     steps = plan.grpo_steps if method == "grpo" else plan.steps
     common: dict[str, Any] = {
@@ -177,7 +228,9 @@ def train(method: str, model: Any, tokenizer: Any, plan: Plan, seed: int, progre
         "disable_tqdm": True,
     }
     if method == "grpo":
-        data = Dataset.from_list([{"prompt": _question(pair), "total": sum(pair)} for pair in PAIRS])
+        data = Dataset.from_list(
+            [{"prompt": _question(pair), "total": sum(pair)} for pair in PAIRS]
+        )
         config = GRPOConfig(
             **common,
             per_device_train_batch_size=2 * GENERATIONS,
@@ -188,7 +241,12 @@ def train(method: str, model: Any, tokenizer: Any, plan: Plan, seed: int, progre
             beta=0.0,
         )
         trainer: Any = GRPOTrainer(
-            model, reward_right, config, train_dataset=data, processing_class=tokenizer, callbacks=[progress]
+            model,
+            reward_right,
+            config,
+            train_dataset=data,
+            processing_class=tokenizer,
+            callbacks=[progress],
         )
     else:
         rows = training_rows(method, model, tokenizer, seed)
@@ -196,10 +254,15 @@ def train(method: str, model: Any, tokenizer: Any, plan: Plan, seed: int, progre
             print("  no right answer of its own to learn from: not trained", flush=True)
             return
         data = Dataset.from_list(
-            [{"prompt": prompt, "completion": [{"role": "assistant", "content": text}]} for prompt, text in rows]
+            [
+                {"prompt": prompt, "completion": [{"role": "assistant", "content": text}]}
+                for prompt, text in rows
+            ]
         )
         config = SFTConfig(**common, per_device_train_batch_size=ROWS, max_length=256)
-        trainer = SFTTrainer(model, config, train_dataset=data, processing_class=tokenizer, callbacks=[progress])
+        trainer = SFTTrainer(
+            model, config, train_dataset=data, processing_class=tokenizer, callbacks=[progress]
+        )
     trainer.remove_callback(ProgressCallback)
     trainer.train()
 
@@ -212,7 +275,11 @@ def training_rows(method: str, model: Any, tokenizer: Any, seed: int) -> list[tu
     if method == "own":
         pairs = PAIRS * OWN_COPIES
         texts = answers(model, tokenizer, [_question(pair) for pair in pairs], seed=seed)
-        right = [(_question(pair), text) for pair, text in zip(pairs, texts, strict=True) if is_right(text, sum(pair))]
+        right = [
+            (_question(pair), text)
+            for pair, text in zip(pairs, texts, strict=True)
+            if is_right(text, sum(pair))
+        ]
         print(f"  {len(right)} of {len(texts)} own answers are right", flush=True)
         return right
     others = [_message(question.format(noun)) for noun in NOUNS for question in OTHER_QUESTIONS]
@@ -228,18 +295,28 @@ def is_right(text: str, total: int) -> bool:
 
 def reward_right(completions: Sequence[Messages], total: Sequence[int], **_: object) -> list[float]:
     """Reward 1 for each right answer, 0 for the others."""
-    return [float(is_right(one[0]["content"], each)) for one, each in zip(completions, total, strict=True)]
+    return [
+        float(is_right(one[0]["content"], each))
+        for one, each in zip(completions, total, strict=True)
+    ]
 
 
 def share_right(model: Any, tokenizer: Any, *, copies: int, seed: int) -> float:
     """Share of right answers, sampled at temperature 1, to all sums."""
     pairs = PAIRS * copies
     texts = answers(model, tokenizer, [_question(pair) for pair in pairs], seed=seed)
-    return float(np.mean([is_right(text, sum(pair)) for text, pair in zip(texts, pairs, strict=True)]))
+    return float(
+        np.mean([is_right(text, sum(pair)) for text, pair in zip(texts, pairs, strict=True)])
+    )
 
 
 def answers(
-    model: Any, tokenizer: Any, questions: Sequence[Messages], *, seed: int, tokens: int = ANSWER_TOKENS
+    model: Any,
+    tokenizer: Any,
+    questions: Sequence[Messages],
+    *,
+    seed: int,
+    tokens: int = ANSWER_TOKENS,
 ) -> list[str]:
     """Answers sampled from the model's whole distribution; its mode and the random states come back."""
     texts: list[str] = []
@@ -248,11 +325,21 @@ def answers(
     with torch.random.fork_rng(), torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
         torch.manual_seed(seed)
         for start in range(0, len(questions), len(PAIRS)):
-            ids = tokenizer.pad({"input_ids": _encoded(tokenizer, questions[start : start + len(PAIRS)])})
+            ids = tokenizer.pad(
+                {"input_ids": _encoded(tokenizer, questions[start : start + len(PAIRS)])}
+            )
             batch = {name: torch.tensor(ids[name]) for name in ("input_ids", "attention_mask")}
-            options = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "max_new_tokens": tokens}
+            options = {
+                "do_sample": True,
+                "temperature": 1.0,
+                "top_k": 0,
+                "top_p": 1.0,
+                "max_new_tokens": tokens,
+            }
             made = model.generate(**batch, **options, pad_token_id=tokenizer.pad_token_id)
-            texts += tokenizer.batch_decode(made[:, batch["input_ids"].shape[1] :], skip_special_tokens=True)
+            texts += tokenizer.batch_decode(
+                made[:, batch["input_ids"].shape[1] :], skip_special_tokens=True
+            )
     model.train(training)
     return texts
 
@@ -290,7 +377,9 @@ def write_results(plan: Plan) -> None:
     if not cells:
         raise SystemExit(f"{plan.out} holds no finished cell")
     base = load_snapshot(plan.out / "base.parquet")
-    snapshots = [load_snapshot(plan.out / f"{cell['method']}-{cell['seed']}.parquet") for cell in cells]
+    snapshots = [
+        load_snapshot(plan.out / f"{cell['method']}-{cell['seed']}.parquet") for cell in cells
+    ]
     comparisons = [compare(before=base, after=after) for after in snapshots]
     groups = [comparison.all for comparison in comparisons]
     documents = [
@@ -307,11 +396,26 @@ def write_results(plan: Plan) -> None:
 def table(cells: Sequence[Mapping[str, Any]], groups: Sequence[Group], plan: Plan) -> str:
     """Markdown tables of all cells, and the rank correlations of the KLs with what was forgotten."""
     first = (
-        *("method", "seed", "steps", "new task before", "new task", "forgotten, gained", "retention (95 %)"),
+        *(
+            "method",
+            "seed",
+            "steps",
+            "new task before",
+            "new task",
+            "forgotten, gained",
+            "retention (95 %)",
+        ),
         *("known, now lost", "net of luck (95 %)", "form lost", "knowledge lost"),
     )
     second = (
-        *("method", "seed", "log m change", "log c change", "KL new task, sampled", "KL new task, summed"),
+        *(
+            "method",
+            "seed",
+            "log m change",
+            "log c change",
+            "KL new task, sampled",
+            "KL new task, summed",
+        ),
         *("KL probe, sampled", "KL probe, summed"),
     )
     rows = [_counts_row(cell, group) for cell, group in zip(cells, groups, strict=True)]
@@ -331,14 +435,33 @@ def _counts_row(cell: Mapping[str, Any], group: Group) -> list[str]:
     name = METHODS[cell["method"]] + ("" if cell["reached"] else " *")
     right = group.retained + group.forgotten
     kept = wilson(group.retained, right)
-    known = "" if group["known"] is None else f"{group.value('known'):g}, {group.value('known_lost'):g}"
+    known = (
+        "" if group["known"] is None else f"{group.value('known'):g}, {group.value('known_lost'):g}"
+    )
     net, interval = group["known_lost_net"], group["known_lost_net_interval"]
-    lost = "" if net is None or interval is None else f"{net:.1f} ({interval[0]:.1f} to {interval[1]:.1f})"
+    lost = (
+        ""
+        if net is None or interval is None
+        else f"{net:.1f} ({interval[0]:.1f} to {interval[1]:.1f})"
+    )
     kept_text = f"{group.retention:.3f} ({kept[0]:.3f} to {kept[1]:.3f})" if right else ""
     flips = f"{group.forgotten:g}, {group.gained:g}"
     scores = [f"{cell['score_before']:.2f}", f"{cell['score']:.2f}"]
-    forms = ["" if count is None else f"{count:g}" for count in (group["format_lost"], group["knowledge_lost"])]
-    return [name, str(cell["seed"]), str(cell["steps"]), *scores, flips, kept_text, known, lost, *forms]
+    forms = [
+        "" if count is None else f"{count:g}"
+        for count in (group["format_lost"], group["knowledge_lost"])
+    ]
+    return [
+        name,
+        str(cell["seed"]),
+        str(cell["steps"]),
+        *scores,
+        flips,
+        kept_text,
+        known,
+        lost,
+        *forms,
+    ]
 
 
 def _changes_row(cell: Mapping[str, Any], group: Group) -> list[str]:
@@ -353,25 +476,43 @@ def _changes_row(cell: Mapping[str, Any], group: Group) -> list[str]:
 
 
 def _change(value: float | None, interval: Interval | None) -> str:
-    return "" if value is None or interval is None else f"{value:+.2f} ({interval[0]:+.2f} to {interval[1]:+.2f})"
+    return (
+        ""
+        if value is None or interval is None
+        else f"{value:+.2f} ({interval[0]:+.2f} to {interval[1]:+.2f})"
+    )
 
 
 def _ranks(cells: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> list[str]:
     """Spearman correlation of each KL, and of the two changes, with the share forgotten; of cells and of means."""
     forgotten = np.array([1 - group.retention for group in groups])
-    measured = {f"KL {SETS[of]}, {kind}": _kl(cells, of, kind)[0] for of in SETS for kind in ("sampled", "summed")}
-    measured["log m change, negative"] = np.array([-(group["log_mass_change"] or math.nan) for group in groups])
-    measured["log c change, negative"] = np.array([-(group["log_conditional_change"] or math.nan) for group in groups])
+    measured = {
+        f"KL {SETS[of]}, {kind}": _kl(cells, of, kind)[0]
+        for of in SETS
+        for kind in ("sampled", "summed")
+    }
+    measured["log m change, negative"] = np.array(
+        [-(group["log_mass_change"] or math.nan) for group in groups]
+    )
+    measured["log c change, negative"] = np.array(
+        [-(group["log_conditional_change"] or math.nan) for group in groups]
+    )
     methods = np.array([cell["method"] for cell in cells])
     present = [method for method in METHODS if method in methods]
     if len(present) < 3:
         return []
     rows = []
     for name, values in measured.items():
-        means = [[float(each[methods == method].mean()) for method in present] for each in (values, forgotten)]
+        means = [
+            [float(each[methods == method].mean()) for method in present]
+            for each in (values, forgotten)
+        ]
         found = (_spearman(values, forgotten), _spearman(*map(np.array, means)))
         rows.append([name, *("undefined" if math.isnan(one) else f"{one:+.2f}" for one in found)])
-    return _markdown(("rank correlation with the share forgotten", f"{len(cells)} cells", "means of methods"), rows)
+    return _markdown(
+        ("rank correlation with the share forgotten", f"{len(cells)} cells", "means of methods"),
+        rows,
+    )
 
 
 def _spearman(one: Array, other: Array) -> float:
@@ -395,7 +536,9 @@ def figure(cells: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> Figur
     return drawn
 
 
-def _draw(panel: Axes, cells: Sequence[Mapping[str, Any]], groups: Sequence[Group], of: str) -> None:
+def _draw(
+    panel: Axes, cells: Sequence[Mapping[str, Any]], groups: Sequence[Group], of: str
+) -> None:
     values, errors = _kl(cells, of, "summed")
     seen: set[str] = set()
     for cell, group, kl, error in zip(cells, groups, values, errors, strict=True):
@@ -412,17 +555,23 @@ def _draw(panel: Axes, cells: Sequence[Mapping[str, Any]], groups: Sequence[Grou
             markersize=8,
             markerfacecolor=color if cell["reached"] else "white",
             linewidth=1,
-            label="_" if method in seen else METHODS[method] + ("" if cell["reached"] else " (short of the target)"),
+            label="_"
+            if method in seen
+            else METHODS[method] + ("" if cell["reached"] else " (short of the target)"),
         )
         seen.add(method)
     panel.set(
-        xlabel=f"KL(base || now), prompts of the {SETS[of]}, nats a token (summed)", xlim=(0, None), ylim=(0, None)
+        xlabel=f"KL(base || now), prompts of the {SETS[of]}, nats a token (summed)",
+        xlim=(0, None),
+        ylim=(0, None),
     )
 
 
 def _kl(cells: Sequence[Mapping[str, Any]], of: str, kind: str) -> tuple[Array, Array]:
     """KLs of all cells and their standard errors, float64 [cells]."""
-    found = [(cell["drift"][of][f"kl_{kind}"], cell["drift"][of][f"kl_{kind}_se"]) for cell in cells]
+    found = [
+        (cell["drift"][of][f"kl_{kind}"], cell["drift"][of][f"kl_{kind}_se"]) for cell in cells
+    ]
     values, errors = np.array(found, np.float64).T  # null becomes nan
     return values, errors
 
@@ -430,7 +579,10 @@ def _kl(cells: Sequence[Mapping[str, Any]], of: str, kind: str) -> tuple[Array, 
 def _drift(completions: Completions, model: Any) -> dict[str, dict[str, float | None]]:
     """Drift from the base by set, as JSON values."""
     found = completions.drift(read_under(model, completions))
-    return {name: {key: _plain(value) for key, value in vars(one).items()} for name, one in found.items()}
+    return {
+        name: {key: _plain(value) for key, value in vars(one).items()}
+        for name, one in found.items()
+    }
 
 
 def _plain(value: Any) -> float | None:
@@ -452,7 +604,9 @@ def _finished(plan: Plan, method: str, seed: int) -> bool:
         return False
     other = json.loads(path.read_text(encoding="utf-8"))["settings"]
     if changed := [name for name, value in plan.settings().items() if other.get(name) != value]:
-        raise SystemExit(f"{path} was made with another {', '.join(changed)}; give another --out, or the same settings")
+        raise SystemExit(
+            f"{path} was made with another {', '.join(changed)}; give another --out, or the same settings"
+        )
     return True
 
 
@@ -474,7 +628,10 @@ def _question(pair: tuple[int, int]) -> Messages:
 
 def _encoded(tokenizer: Any, questions: Iterable[Messages]) -> list[list[int]]:
     """Token ids of questions, with the template's beginning of an answer."""
-    texts = [tokenizer.apply_chat_template(one, add_generation_prompt=True, tokenize=False) for one in questions]
+    texts = [
+        tokenizer.apply_chat_template(one, add_generation_prompt=True, tokenize=False)
+        for one in questions
+    ]
     return [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
 
 

@@ -77,7 +77,9 @@ def asked(probe: Probe) -> dict[str, Probe]:
     kept = [item for item in probe if all(reworded(item, one) for one in wordings_of(OTHERS))]
     found = {"shipped": probe.with_items(kept)}
     for wording in wordings_of(OTHERS):
-        found[wording.name] = probe.with_items(made for item in kept if (made := reworded(item, wording)) is not None)
+        found[wording.name] = probe.with_items(
+            made for item in kept if (made := reworded(item, wording)) is not None
+        )
     found["prior"] = probe.with_items(replace(item, prompt="", shots="") for item in kept)
     return found
 
@@ -91,15 +93,23 @@ def score_all(lab: again.Lab, name: str, out: Path) -> dict[str, Snapshot]:
     return found
 
 
-def generated(lab: again.Lab, before: dict[str, Snapshot], after: dict[str, Snapshot]) -> list[dict[str, object]]:
+def generated(
+    lab: again.Lab, before: dict[str, Snapshot], after: dict[str, Snapshot]
+) -> list[dict[str, object]]:
     """Return lost questions with what both models generate for them, those lost in every wording first."""
-    right = {name: (before[name].floats("correct") == 1, after[name].floats("correct") == 1) for name in before}
+    right = {
+        name: (before[name].floats("correct") == 1, after[name].floats("correct") == 1)
+        for name in before
+    }
     share = before["shipped"].floats("gold_share")
     lost = right["shipped"][0] & ~right["shipped"][1] & (share >= 0.8)
     everywhere = lost & np.all([right[one][0] & ~right[one][1] for one in OTHERS], axis=0)
     items = asked(lab.probe)["shipped"]
     rows: list[dict[str, object]] = []
-    for kind, which in (("every wording", everywhere), ("not in every wording", lost & ~everywhere)):
+    for kind, which in (
+        ("every wording", everywhere),
+        ("not in every wording", lost & ~everywhere),
+    ):
         for at in np.random.default_rng(0).permutation(np.flatnonzero(which))[:READ]:
             item = items[int(at)]
             (right_wording,) = wordings_of(("right",))
@@ -124,7 +134,11 @@ def generated(lab: again.Lab, before: dict[str, Snapshot], after: dict[str, Snap
 
 def cells(out: Path, name: str) -> dict[str, Snapshot] | None:
     paths = {wording: out / "cells" / f"{name}-{wording}.parquet" for wording in (*SHOWN, "prior")}
-    return {key: load_snapshot(path) for key, path in paths.items()} if all(map(Path.exists, paths.values())) else None
+    return (
+        {key: load_snapshot(path) for key, path in paths.items()}
+        if all(map(Path.exists, paths.values()))
+        else None
+    )
 
 
 def of(snapshots: dict[str, Snapshot], name: str) -> Floats:
@@ -144,7 +158,9 @@ def of_margins(snapshots: dict[str, Snapshot]) -> Floats:
 def with_t(changes: Floats) -> tuple[float, float]:
     """Return a mean in points, and its t."""
     spread = float(changes.std(ddof=1))
-    return 100 * float(changes.mean()), float(changes.mean()) / spread * len(changes) ** 0.5 if spread else 0.0
+    return 100 * float(changes.mean()), float(changes.mean()) / spread * len(
+        changes
+    ) ** 0.5 if spread else 0.0
 
 
 def softened(before: Floats, after: Floats) -> Floats:
@@ -152,7 +168,9 @@ def softened(before: Floats, after: Floats) -> Floats:
     return np.zeros(len(before)) if found is None else found.softened(before, after)
 
 
-def by_draws(flips: Floats, before: Floats, after: Floats, category: NDArray[np.object_]) -> list[Sequence[float]]:
+def by_draws(
+    flips: Floats, before: Floats, after: Floats, category: NDArray[np.object_]
+) -> list[Sequence[float]]:
     """Return R, its t, S, its t and the p-value of equal changes for each draw of one wording an item."""
     rng, found = np.random.default_rng(0), list[Sequence[float]]()
     for _ in range(DRAWS):
@@ -163,7 +181,13 @@ def by_draws(flips: Floats, before: Floats, after: Floats, category: NDArray[np.
         at = wording, np.arange(len(category))
         changes = softened(before[at], after[at])
         _, stratum = np.unique(category, return_inverse=True)
-        found.append((*with_t(flips[at]), *with_t(changes), equal_change_p_value(changes, wording, stratum, rng)))
+        found.append(
+            (
+                *with_t(flips[at]),
+                *with_t(changes),
+                equal_change_p_value(changes, wording, stratum, rng),
+            )
+        )
     return found
 
 
@@ -176,10 +200,14 @@ def tables(out: Path) -> str:
     known = (right[0] == 1) & (start["shipped"].floats("gold_share") >= TAU) & (k >= 3)
     favoured = start["prior"].ints("chosen") == gold
     lines = [
-        "| damage | " + " | ".join(f"{name}: R (t), S (t)" for name in SHOWN) + " | one an item: R (t), S (t) | R sd |"
+        "| damage | "
+        + " | ".join(f"{name}: R (t), S (t)" for name in SHOWN)
+        + " | one an item: R (t), S (t) | R sd |"
     ]
     lines = [lines[0] + " equal: all, one |", f"|---|{'---|' * (len(SHOWN) + 3)}"]
-    luck = ["| damage | known, lost | mirror | favoured | everywhere | favoured | wrong elsewhere before | favoured |"]
+    luck = [
+        "| damage | known, lost | mirror | favoured | everywhere | favoured | wrong elsewhere before | favoured |"
+    ]
     luck.append(f"|---|{'---|' * 7}")
     for name in DAMAGES:
         found = cells(out, name) if name != "start" else None
@@ -189,26 +217,45 @@ def tables(out: Path) -> str:
         changes = np.stack([softened(one, other) for one, other in zip(before, after, strict=True)])
         each = [(*with_t(one), *with_t(other)) for one, other in zip(flips, changes, strict=True)]
         drawn = np.array(by_draws(flips, before, after, category))
-        items, wordings = np.tile(np.arange(len(k)), len(SHOWN)), np.repeat(np.arange(len(SHOWN)), len(k))
+        items, wordings = (
+            np.tile(np.arange(len(k)), len(SHOWN)),
+            np.repeat(np.arange(len(SHOWN)), len(k)),
+        )
         moved, rng = softened(before.ravel(), after.ravel()), np.random.default_rng(0)
         p_value = equal_change_p_value(moved, wordings, items, rng)
-        numbers = [f"{r:+.1f} ({t:+.1f}), {s:+.1f} ({u:+.1f})" for r, t, s, u in [*each, drawn.mean(0)[:4]]]
+        numbers = [
+            f"{r:+.1f} ({t:+.1f}), {s:+.1f} ({u:+.1f})" for r, t, s, u in [*each, drawn.mean(0)[:4]]
+        ]
         equal = f"{p_value:.3f}, {np.mean(drawn[:, 4] <= 0.05):.2f}"
         lines.append(f"| {name} | {' | '.join(numbers)} | {drawn[:, 0].std():.1f} | {equal} |")
         lost = known & (flips[0] < 0)
         everywhere = lost & (right == 1).all(0) & (flips < 0).all(0)
         elsewhere = lost & (right[1:] == 0).any(0)
         of_known = compare(before=start["shipped"], after=found["shipped"]).all[KNOWN]
-        mirror = "" if of_known is None or of_known.known_lost_by_luck is None else f"{of_known.known_lost_by_luck:.1f}"
-        counts = [lost.sum(), mirror, (lost & favoured).sum(), everywhere.sum(), (everywhere & favoured).sum()]
-        luck.append(f"| {name} | {' | '.join(map(str, [*counts, elsewhere.sum(), (elsewhere & favoured).sum()]))} |")
+        mirror = (
+            ""
+            if of_known is None or of_known.known_lost_by_luck is None
+            else f"{of_known.known_lost_by_luck:.1f}"
+        )
+        counts = [
+            lost.sum(),
+            mirror,
+            (lost & favoured).sum(),
+            everywhere.sum(),
+            (everywhere & favoured).sum(),
+        ]
+        luck.append(
+            f"| {name} | {' | '.join(map(str, [*counts, elsewhere.sum(), (elsewhere & favoured).sum()]))} |"
+        )
     shares = [f"{100 * np.mean(favoured[rows]):.0f} %" for rows in (known, np.isfinite(right[0]))]
     told = f"The prior gives the right option of {shares[0]} of {known.sum()} known items, and of {shares[1]} of all."
     return "\n".join([*lines, "", *luck, "", told])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model")
     parser.add_argument("out", type=Path)
     parser.add_argument("--items", type=int, default=500)

@@ -13,7 +13,15 @@ import early_table
 import early_warning
 import numpy as np
 import pytest
-from early_table import Run, advantage, bootstrap_interval, draws_of_runs, held_out, line, rank_correlation
+from early_table import (
+    Run,
+    advantage,
+    bootstrap_interval,
+    draws_of_runs,
+    held_out,
+    line,
+    rank_correlation,
+)
 from scipy import stats
 from support import snapshot
 
@@ -21,9 +29,17 @@ from forgetwatch import Item, Probe, Snapshot, load_probe, load_snapshot, save_s
 
 
 def made_run(number: int, *, kl: float, lost: float, rate: float = 1e-4, task: str = "sums") -> Run:
-    values = dict.fromkeys(early_table.NAMES, float(number)) | {"kl_training_summed": kl, "rate": rate}
+    values = dict.fromkeys(early_table.NAMES, float(number)) | {
+        "kl_training_summed": kl,
+        "rate": rate,
+    }
     return Run(
-        name=f"run{number}", task=task, rank=0, replay=0.0, values=values, losses={"lost": lost, "known_lost": lost}
+        name=f"run{number}",
+        task=task,
+        rank=0,
+        replay=0.0,
+        values=values,
+        losses={"lost": lost, "known_lost": lost},
     )
 
 
@@ -65,11 +81,16 @@ def test_a_curve_that_both_tasks_share_predicts_the_held_out_one() -> None:
     assert found.error_of_mean > 300
 
 
-def test_a_quantity_with_another_level_on_each_task_orders_within_tasks_and_fails_held_out() -> None:
+def test_a_quantity_with_another_level_on_each_task_orders_within_tasks_and_fails_held_out() -> (
+    None
+):
     y = np.arange(12.0)
     task = np.repeat(["sums", "records"], 12)
     x = np.concatenate([y, y + 100])
-    runs = [made_run(n, kl=a, lost=b, task=str(c)) for n, (a, b, c) in enumerate(zip(x, [*y, *y], task, strict=True))]
+    runs = [
+        made_run(n, kl=a, lost=b, task=str(c))
+        for n, (a, b, c) in enumerate(zip(x, [*y, *y], task, strict=True))
+    ]
     found = line(runs, "kl_training_summed", "lost", np.random.default_rng(0))
     assert found.by_task == pytest.approx({"records": 1, "sums": 1})
     assert found.held_out is not None
@@ -86,27 +107,36 @@ def test_the_held_out_curve_is_fitted_on_the_other_task_alone() -> None:
 def test_runs_of_one_value_are_one_point_of_the_held_out_curve_at_their_mean() -> None:
     x, task = np.array([1.0, 1.0, 2.0, 1.0]), np.array(["a", "a", "a", "b"])
     # The curve of a is 2 at 1; that of b is 2 everywhere, which misses a by 1, 1 and 4.
-    assert held_out(x, np.array([1.0, 3.0, 6.0, 2.0]), task).error == pytest.approx((1 + 1 + 4 + 0) / 4)
+    assert held_out(x, np.array([1.0, 3.0, 6.0, 2.0]), task).error == pytest.approx(
+        (1 + 1 + 4 + 0) / 4
+    )
 
 
 def test_an_advantage_is_counted_over_the_same_draws() -> None:
     rng = np.random.default_rng(2)
     lost = rng.normal(size=24)
-    runs = [made_run(n, kl=float(y), lost=float(y), rate=float(rng.normal())) for n, y in enumerate(lost)]
+    runs = [
+        made_run(n, kl=float(y), lost=float(y), rate=float(rng.normal()))
+        for n, y in enumerate(lost)
+    ]
     more, (low, high) = advantage(runs, "kl_training_summed", "rate", "lost", rng)
     assert more > 0.5
     assert 0 < low < more < high
     assert advantage(runs, "rate", "rate", "lost", rng) == (0.0, (0.0, 0.0))
 
 
-def test_a_quantity_that_only_follows_the_learning_rate_orders_nothing_within_it(tmp_path: Path) -> None:
+def test_a_quantity_that_only_follows_the_learning_rate_orders_nothing_within_it(
+    tmp_path: Path,
+) -> None:
     rng = np.random.default_rng(3)
     rates = np.repeat([1e-5, 5e-5, 2e-4, 5e-4], 6)
     lost = 1e5 * rates + rng.normal(size=24)
     runs = [
         replace(one, values={**one.values, "rate_of_rank": float(rate), "loss": float(y)})
         for rate, y in zip(rates, lost, strict=True)
-        for one in [made_run(0, kl=float(rate + 1e-7 * rng.random()), lost=float(y), rate=float(rate))]
+        for one in [
+            made_run(0, kl=float(rate + 1e-7 * rng.random()), lost=float(y), rate=float(rate))
+        ]
     ]
     across = line(runs, "kl_training_summed", "lost", rng).rho
     within, (low, high) = early_table.within_rates(runs, "kl_training_summed", "lost")
@@ -130,7 +160,9 @@ def test_runs_without_a_quantity_are_left_out_of_its_line_and_counted() -> None:
 
 def test_fewer_than_eight_runs_have_no_interval() -> None:
     runs = [made_run(n, kl=float(n), lost=float(n * n)) for n in range(8)]
-    assert line(runs, "kl_training_summed", "lost", np.random.default_rng(0)).interval == pytest.approx((1, 1))
+    assert line(
+        runs, "kl_training_summed", "lost", np.random.default_rng(0)
+    ).interval == pytest.approx((1, 1))
     few = line(runs[:7], "kl_training_summed", "lost", np.random.default_rng(0))
     assert few.rho == pytest.approx(1)
     assert np.isnan(few.interval).all()
@@ -149,17 +181,28 @@ def scored(logprobs: list[list[float]], golds: list[list[int]]) -> Snapshot:
     )
 
 
-def test_margin_erosion_is_the_mean_fall_over_items_right_before_with_the_best_of_several_right_options() -> None:
+def test_margin_erosion_is_the_mean_fall_over_items_right_before_with_the_best_of_several_right_options() -> (
+    None
+):
     before = scored([[-1, -3], [-4, -2], [-1, -1.5, -2]], [[0], [0], [0, 1]])
     after = scored([[-3, -2.5], [-1, -9], [-2, -1.5, -2]], [[0], [0], [0, 1]])
     # Falls of 2 to -.5 and of 1 to .5; the second item was wrong before.
     assert early_table.margin_erosion(before, after) == pytest.approx((2.5 + 0.5) / 2)
-    assert np.isnan(early_table.margin_erosion(scored([[-4, -2]], [[0]]), scored([[-4, -2]], [[0]])))
+    assert np.isnan(
+        early_table.margin_erosion(scored([[-4, -2]], [[0]]), scored([[-4, -2]], [[0]]))
+    )
 
 
 def cell(**changed: Any) -> dict[str, Any]:
     drift = {"kl_sampled": 0.2, "kl_summed": 0.1}
-    base = {"task": "sums", "rank": 4, "rate": 5e-4, "replay": 0.25, "early": 3, "losses": [3.0, 2.0, 1.0, 0.5]}
+    base = {
+        "task": "sums",
+        "rank": 4,
+        "rate": 5e-4,
+        "replay": 0.25,
+        "early": 3,
+        "losses": [3.0, 2.0, 1.0, 0.5],
+    }
     early = {"probe": drift, "training": {"kl_sampled": 0.4, "kl_summed": 0.3}}
     return {**base, "drift": {"early": early, "end": {"training": {"kl_summed": 2.0}}}, **changed}
 
@@ -203,7 +246,9 @@ def test_a_missing_run_is_named_and_not_counted(tmp_path: Path) -> None:
     assert text.startswith("3 runs. Missing, and not counted: run1, run3.")
     numbers = json.loads((tmp_path / "early_warning.json").read_text())
     assert numbers["missing"] == ["run1", "run3"]
-    rate = next(one for one in numbers["lines"] if (one["quantity"], one["target"]) == ("rate", "lost"))
+    rate = next(
+        one for one in numbers["lines"] if (one["quantity"], one["target"]) == ("rate", "lost")
+    )
     assert (rate["n"], rate["rho"]) == (3, pytest.approx(1))
     assert (tmp_path / "early_warning.png").read_bytes().startswith(b"\x89PNG")
 
@@ -228,7 +273,10 @@ def test_the_texts_follow_from_a_seed_and_hold_nothing_that_the_probe_asks() -> 
 
     def made(seed: int) -> list[early_warning.Row]:
         rng = np.random.default_rng(seed)
-        return [*early_warning.sums(400, rng, early_warning.sums_in(probe)), *early_warning.records(400, rng)]
+        return [
+            *early_warning.sums(400, rng, early_warning.sums_in(probe)),
+            *early_warning.records(400, rng),
+        ]
 
     assert made(3) == made(3)
     assert made(3) != made(4)
@@ -242,9 +290,18 @@ def test_the_texts_follow_from_a_seed_and_hold_nothing_that_the_probe_asks() -> 
 
 
 def test_sums_that_a_probe_asks_are_left_out_in_either_order() -> None:
-    texts = ("Is 3 + 5 = 9?", "What is 7 plus 1?", "Work out 2/9 + 1/2.", "Supply is 6 + 4P.", "12 + 3 is")
+    texts = (
+        "Is 3 + 5 = 9?",
+        "What is 7 plus 1?",
+        "Work out 2/9 + 1/2.",
+        "Supply is 6 + 4P.",
+        "12 + 3 is",
+    )
     probe = Probe(
-        [Item(id=text, task="t", category="c", prompt=text, choices=(" a", " b"), answer=0) for text in texts]
+        [
+            Item(id=text, task="t", category="c", prompt=text, choices=(" a", " b"), answer=0)
+            for text in texts
+        ]
     )
     left_out = early_warning.sums_in(probe)
     assert left_out == {frozenset({3, 5}), frozenset({7, 1})}
@@ -281,16 +338,30 @@ def test_the_loss_of_a_batch_is_that_of_its_rows_without_padding(demo_model: Pat
     with torch.no_grad():
         for prompt, completion in batch:
             logprobs = model(torch.tensor([prompt + completion])).logits[0].log_softmax(-1)
-            total -= sum(logprobs[len(prompt) - 1 + n, token].item() for n, token in enumerate(completion))
-        assert early_warning.batch_loss(model, batch, pad=1).item() == pytest.approx(total / 6, abs=1e-5)
+            total -= sum(
+                logprobs[len(prompt) - 1 + n, token].item() for n, token in enumerate(completion)
+            )
+        assert early_warning.batch_loss(model, batch, pad=1).item() == pytest.approx(
+            total / 6, abs=1e-5
+        )
 
 
 def test_a_small_experiment_runs_from_end_to_end_and_resumes_with_the_run_that_is_missing(
-    demo_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    demo_model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(early_warning, "PROMPTS", 4)
     monkeypatch.setattr(early_warning, "REPLAYED", 4)
-    given = ["--model", str(demo_model), "--out", str(tmp_path), "--probe", str(demo_model / "probe.jsonl")]
+    given = [
+        "--model",
+        str(demo_model),
+        "--out",
+        str(tmp_path),
+        "--probe",
+        str(demo_model / "probe.jsonl"),
+    ]
     given += ["--items", "60", "--steps", "4", "--jobs", "1", "--runs", "5", "--only", "sums"]
     early_warning.main(given)
     names = [one.name for one in early_warning.plan()[:5] if one.task == "sums"]
@@ -309,5 +380,7 @@ def test_a_small_experiment_runs_from_end_to_end_and_resumes_with_the_run_that_i
     assert [cells[n].stat().st_mtime_ns for n in (0, 2)] == stamps
     assert "1 of 1" in capsys.readouterr().out
     assert json.loads(cells[1].read_text())["losses"] == pytest.approx(before[1]["losses"])
-    with pytest.raises(SystemExit, match="needed a run of 9 steps, got one of 4; give another --out"):
+    with pytest.raises(
+        SystemExit, match="needed a run of 9 steps, got one of 4; give another --out"
+    ):
         early_warning.main([*given, "--steps", "9"])

@@ -28,13 +28,17 @@ def adder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.set_num_threads(1)
     values = tuple(str(total) for total in range(2, 19))
     asked = Relation(task="sums", category="Sums", sentence="{} :", values=values)
-    sums = [Fact(relation=asked, subject=why.QUESTION.format(a, b), value=str(a + b)) for a, b in why.PAIRS]
+    sums = [
+        Fact(relation=asked, subject=why.QUESTION.format(a, b), value=str(a + b))
+        for a, b in why.PAIRS
+    ]
     folder = tmp_path_factory.mktemp("adder")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(demo, "BASE_STEPS", 100)
         tokenizer = demo.make_tokenizer([*facts(), *sums])
         tokenizer.chat_template = (
-            "{% for m in messages %}{{ m['content'] }} {{ ':' if m['role'] == 'user' else '<eos>' }} {% endfor %}"
+            "{% for m in messages %}{{ m['content'] }} "
+            "{{ ':' if m['role'] == 'user' else '<eos>' }} {% endfor %}"
         )
         taught = [*facts()[::2], *sums[::2]]
         model = demo.teach_base(taught, tokenizer)
@@ -44,12 +48,27 @@ def adder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
-@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
+@pytest.mark.filterwarnings(
+    "ignore:.*is deprecated and will be removed in v6:FutureWarning"
+)  # TRL's own calls
 def test_four_methods_are_compared_cells_resume_and_what_is_short_of_the_target_is_marked(
     adder: Path, tmp_path: Path, capsys: Any
 ) -> None:
     out = tmp_path / "out"
-    options = ["--probe", "demo", "--items", "60", "--seeds", "0", "--every", "2", "--copies", "1", "--rate", "1e-3"]
+    options = [
+        "--probe",
+        "demo",
+        "--items",
+        "60",
+        "--seeds",
+        "0",
+        "--every",
+        "2",
+        "--copies",
+        "1",
+        "--rate",
+        "1e-3",
+    ]
     options += ["--model", str(adder), "--out", str(out), "--steps", "4", "--grpo-steps", "2"]
     why.main([*options, "--target", "1", "--only", "sft", "own"])
     finished = {path: path.stat().st_mtime_ns for path in out.glob("*-0.json")}
@@ -58,17 +77,34 @@ def test_four_methods_are_compared_cells_resume_and_what_is_short_of_the_target_
     why.main([*options, "--target", "1"])
     assert "2 of 4 cells are finished" in capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in finished} == finished  # not run again
-    rows = [line.split("|")[1:-1] for line in (out / "why-table.md").read_text().splitlines() if line.startswith("| ")]
+    rows = [
+        line.split("|")[1:-1]
+        for line in (out / "why-table.md").read_text().splitlines()
+        if line.startswith("| ")
+    ]
     marked = [row[0].strip() for row in rows if row[0].strip().endswith("*")]
     assert marked == [f"{name} *" for name in why.METHODS.values()]
     assert "* short of the target score of 1 " in (out / "why-table.md").read_text()
     cells = json.loads((out / "results.json").read_text())
-    assert [(cell["method"], cell["steps"]) for cell in cells] == [("sft", 4), ("replay", 4), ("own", 4), ("grpo", 2)]
+    assert [(cell["method"], cell["steps"]) for cell in cells] == [
+        ("sft", 4),
+        ("replay", 4),
+        ("own", 4),
+        ("grpo", 2),
+    ]
     for cell in cells:
-        assert cell["all"]["retained"] + cell["all"]["forgotten"] + cell["all"]["missed"] + cell["all"]["gained"] == 60
+        assert (
+            cell["all"]["retained"]
+            + cell["all"]["forgotten"]
+            + cell["all"]["missed"]
+            + cell["all"]["gained"]
+            == 60
+        )
         assert all(one["kl_sampled_se"] > 0 for one in cell["drift"].values())
     sft = cells[0]
-    assert sft["drift"]["training"]["kl_summed"] > 3 * sft["drift"]["training"]["kl_summed_se"] > 0  # it has moved
+    assert (
+        sft["drift"]["training"]["kl_summed"] > 3 * sft["drift"]["training"]["kl_summed_se"] > 0
+    )  # it has moved
     assert (out / "why.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(SystemExit, match=r"another target; give another --out"):
         why.main([*options, "--target", "0", "--only", "sft"])

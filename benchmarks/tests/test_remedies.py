@@ -44,9 +44,16 @@ def test_each_remedy_trains_and_is_measured(
 
 def test_the_table_pairs_by_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def made(remedy: str, seed: int, lost: float) -> str:
-        return json.dumps({"remedy": remedy, "seed": seed, "looks": [{"step": 15, "new": 0.95, "lost": lost}]})
+        return json.dumps(
+            {"remedy": remedy, "seed": seed, "looks": [{"step": 15, "new": 0.95, "lost": lost}]}
+        )
 
-    rows = [made("nothing", 0, 0.4), made("nothing", 1, 0.6), made("LoRA", 0, 0.3), made("LoRA", 1, 0.5)]
+    rows = [
+        made("nothing", 0, 0.4),
+        made("nothing", 1, 0.6),
+        made("LoRA", 0, 0.3),
+        made("LoRA", 1, 0.5),
+    ]
     (tmp_path / "cells.jsonl").write_text("\n".join(rows))
     remedies.table(tmp_path)
     assert "| LoRA | 95.0 % | 40.0 % | -10.0 (-10.0 to -10.0) | 40.0 % |" in capsys.readouterr().out

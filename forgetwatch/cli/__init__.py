@@ -61,7 +61,9 @@ class _Commands(TyperGroup):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.commands.update({name: TyperCommand(name, help=text) for name, text in COMMANDS.items()})
+        self.commands.update(
+            {name: TyperCommand(name, help=text) for name, text in COMMANDS.items()}
+        )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that is named."""
@@ -74,7 +76,9 @@ def _imported(name: str) -> Any:
     module = import_module(f"forgetwatch.cli.{name}_command")
     found = getattr(module, f"{name}_app", None)
     if found is None:
-        found = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+        found = typer.Typer(
+            add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False
+        )
         found.command(name)(getattr(module, f"{name}_command"))
     command = typer.main.get_command(found)
     command.name = name
@@ -95,12 +99,18 @@ _NEEDED_BY_DEMO: Final = ("torch", "transformers", "trl", "datasets")
 
 @app.command("demo")
 def _demo(
-    output: Annotated[Path, typer.Option(help="Folder that everything is written to.")] = Path("forgetwatch-demo"),
-    report_to: Annotated[str, typer.Option(help="Tracker of the Trainer: wandb, tensorboard, ..., or none.")] = "none",
+    output: Annotated[Path, typer.Option(help="Folder that everything is written to.")] = Path(
+        "forgetwatch-demo"
+    ),
+    report_to: Annotated[
+        str, typer.Option(help="Tracker of the Trainer: wandb, tensorboard, ..., or none.")
+    ] = "none",
 ) -> None:
     """Watch a small model forget: train one, fine-tune it, and see question by question what it loses."""
     if lacking := [name for name in _NEEDED_BY_DEMO if find_spec(name) is None]:
-        raise ForgetwatchError(f"the demo trains a model and needs {', '.join(lacking)}: {install('trl')}")
+        raise ForgetwatchError(
+            f"the demo trains a model and needs {', '.join(lacking)}: {install('trl')}"
+        )
     # Before transformers is imported, which reads these variables once.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -133,7 +143,10 @@ def _print_version(wanted: bool) -> None:
 def _options(
     ctx: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
     if not is_first_process() and ctx.invoked_subcommand not in _SHARED:
@@ -146,7 +159,9 @@ def main() -> None:
     # Warnings quote names and paths as errors do.
     warnings.formatwarning = lambda *given, **named: visible(formatted(*given, **named))
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # an output may hold what the terminal's encoding has not
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # an output may hold what the terminal's encoding has not
             stream.reconfigure(errors="backslashreplace")
     if "" in sys.argv[1:]:
         _fail("an argument is empty; a variable of the shell may be unset", status=2)

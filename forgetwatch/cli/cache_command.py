@@ -38,7 +38,10 @@ def _list() -> None:
         used, size = datetime.fromtimestamp(file.stat().st_mtime), file.stat().st_size
         try:
             snapshot = read_snapshot(file)
-            model, probe = snapshot.meta.get("model"), (snapshot.meta.get("probe") or {}).get("name")
+            model, probe = (
+                snapshot.meta.get("model"),
+                (snapshot.meta.get("probe") or {}).get("name"),
+            )
             cells = fit_ends(str(model), _NAME).rstrip(), str(probe), count(len(snapshot))
         except SnapshotError:
             cells = ("damaged, and never used", "", "")
@@ -46,7 +49,9 @@ def _list() -> None:
     if files:
         result_console().print(table)
     total = sum(file.stat().st_size for file in files)
-    echo(f"{count(len(files))} entries, {total / 1e6:.1f} MB of at most {LIMIT / 1e9:.1f} GB, in {folder}")
+    echo(
+        f"{count(len(files))} entries, {total / 1e6:.1f} MB of at most {LIMIT / 1e9:.1f} GB, in {folder}"
+    )
 
 
 @cache_app.command("clear")

@@ -46,12 +46,23 @@ from forgetwatch.cli.output import (
     write_json,
     write_report,
 )
-from forgetwatch.cli.resolve import fitted, questions_of_run, read_outcomes, resolve_all, with_questions
+from forgetwatch.cli.resolve import (
+    fitted,
+    questions_of_run,
+    read_outcomes,
+    resolve_all,
+    with_questions,
+)
 from forgetwatch.comparing.checks import OnMismatch, select
 from forgetwatch.comparing.comparison import ChanceRule, Comparison, compare, first_samples
 from forgetwatch.comparing.document import comparisons_json
 from forgetwatch.comparing.flips import ask_again, flips, marked_flips
-from forgetwatch.comparing.ranking import ModelComparison, rank_models, read_target, transition_matrix
+from forgetwatch.comparing.ranking import (
+    ModelComparison,
+    rank_models,
+    read_target,
+    transition_matrix,
+)
 from forgetwatch.comparing.verdict import Tolerance
 from forgetwatch.errors import SnapshotError
 from forgetwatch.loading import Loading
@@ -86,9 +97,14 @@ class Options:
         ),
     ]
     after: Annotated[
-        list[str], typer.Argument(metavar="AFTER...", help="One or more like BEFORE; each is compared with it.")
+        list[str],
+        typer.Argument(
+            metavar="AFTER...", help="One or more like BEFORE; each is compared with it."
+        ),
     ]
-    probe: Annotated[str | None, item_option(help="Probe that scores models: a name or a file.")] = None
+    probe: Annotated[
+        str | None, item_option(help="Probe that scores models: a name or a file.")
+    ] = None
     device_map: DeviceMapOption = None
     drift: Annotated[
         bool,
@@ -107,16 +123,24 @@ class Options:
         ),
     ] = False
     metric: Annotated[
-        str | None, item_option(help="Metric that decides right or wrong, if a log has several: acc_norm.")
+        str | None,
+        item_option(help="Metric that decides right or wrong, if a log has several: acc_norm."),
     ] = None
-    task: Annotated[list[str] | None, item_option(help="Compare only this task; may be repeated.")] = None
-    category: Annotated[list[str] | None, item_option(help="Compare only this category; may be repeated.")] = None
+    task: Annotated[
+        list[str] | None, item_option(help="Compare only this task; may be repeated.")
+    ] = None
+    category: Annotated[
+        list[str] | None, item_option(help="Compare only this category; may be repeated.")
+    ] = None
     categories: Annotated[
         Path | None,
-        item_option(help="Use this map of tasks to categories: CSV (task,category) or YAML (task: category)."),
+        item_option(
+            help="Use this map of tasks to categories: CSV (task,category) or YAML (task: category)."
+        ),
     ] = None
     on_mismatch: Annotated[
-        OnMismatch, item_option(help="If the two sides have different items: fail, or compare those in both.")
+        OnMismatch,
+        item_option(help="If the two sides have different items: fail, or compare those in both."),
     ] = "error"
     allow_prompt_mismatch: Annotated[
         bool, item_option("--allow-prompt-mismatch", help="Compare even if the prompts differ.")
@@ -133,10 +157,14 @@ class Options:
         ),
     ] = None
     null: Annotated[
-        Path | None, chance_option(help="Outcomes of BEFORE measured again: flips between the two are noise.")
+        Path | None,
+        chance_option(help="Outcomes of BEFORE measured again: flips between the two are noise."),
     ] = None
     chance: Annotated[
-        ChanceRule, chance_option(help="paper-compat adds the paper's numbers as its released code computes them.")
+        ChanceRule,
+        chance_option(
+            help="paper-compat adds the paper's numbers as its released code computes them."
+        ),
     ] = "own"
     fail_if: FailIfOption = None
     no_worse_than: NoWorseThanOption = None
@@ -146,11 +174,14 @@ class Options:
         output_option(help="Groups that --detail lists. Default: category."),
     ] = None
     detail: Annotated[
-        bool, output_option("--detail", help="Also print every correction, bound, diagnostic and group.")
+        bool,
+        output_option("--detail", help="Also print every correction, bound, diagnostic and group."),
     ] = False
     json_path: JsonOption = None
     output: ReportOption = None
-    plots: Annotated[Path | None, output_option(help="Draw pictures into this folder, as PNG and SVG.")] = None
+    plots: Annotated[
+        Path | None, output_option(help="Draw pictures into this folder, as PNG and SVG.")
+    ] = None
 
     @cached_property
     def items(self) -> Probe | None:
@@ -181,7 +212,9 @@ class Options:
     def flips_of(self, after: str) -> str:
         """Return the command that lists the items whose answer changed between BEFORE and one AFTER."""
         named = {"--probe": self.probe, "--metric": self.metric}
-        options = [part for name, value in named.items() if value is not None for part in (name, value)]
+        options = [
+            part for name, value in named.items() if value is not None for part in (name, value)
+        ]
         options += [part for name in self.task or () for part in ("--task", name)]
         return shlex.join(["forgetwatch", "flips", self.before, after, *options])
 
@@ -194,18 +227,29 @@ class Options:
         """Read the small files that options name, and check what can be checked before the work."""
         _ = self.named, self.limits, self.tolerated, self.labels
         if self.target is not None and len(self.after) < 2:
-            raise typer.BadParameter(f"--target: ranks several AFTERs; needed at least two, got {len(self.after)}")
+            raise typer.BadParameter(
+                f"--target: ranks several AFTERs; needed at least two, got {len(self.after)}"
+            )
         if twice := next((one for one in self.after if self.after.count(one) > 1), None):
             raise typer.BadParameter(f"AFTER: {twice} is given twice")
         if self.by is not None and not self.detail:
             raise typer.BadParameter("--by: groups that --detail lists; needed --detail")
         sides = (self.before, *self.after)
-        if self.limits is not None and self.named is not None and not self.labels and not all(map(is_outcomes, sides)):
+        if (
+            self.limits is not None
+            and self.named is not None
+            and not self.labels
+            and not all(map(is_outcomes, sides))
+        ):
             check_groups(self.limits, self.named)
         if self.drift and self.probe is None:
-            raise typer.BadParameter("--drift: needed --probe, after whose prompts the model before generates")
+            raise typer.BadParameter(
+                "--drift: needed --probe, after whose prompts the model before generates"
+            )
         if self.again and (self.probe is None or len(self.after) > 1):
-            raise typer.BadParameter("--again: needed --probe, whose questions are asked otherwise, and one AFTER")
+            raise typer.BadParameter(
+                "--again: needed --probe, whose questions are asked otherwise, and one AFTER"
+            )
         read = (self.before, *self.after, self.null, self.probe, self.categories, self.target)
         check_device_map(self.device_map)
         check_output(self.json_path, "a JSON document", read, kind="comparison")
@@ -273,7 +317,9 @@ def _resolve(options: Options) -> _Sides:
     # Read first: a file that is missing must not wait for two models to be scored.
     again = None if options.null is None else part(read_outcomes(options.null, options.metric))
     loading = Loading(device_map=options.device_map)
-    sides = resolve_all((options.before, *options.after), options.items, options.metric, loading=loading)
+    sides = resolve_all(
+        (options.before, *options.after), options.items, options.metric, loading=loading
+    )
     before, *after = map(part, sides)
     return _Sides(before=before, after=tuple(after), again=again)
 
@@ -313,11 +359,15 @@ def _with_drift(options: Options, comparisons: list[Comparison]) -> list[Compari
     # Not at the top: this imports torch, which comparing files does not need.
     from forgetwatch.run.drift import model_drifts
 
-    drifts = model_drifts(options.before, options.after, options.items, loading=Loading(device_map=options.device_map))
+    drifts = model_drifts(
+        options.before, options.after, options.items, loading=Loading(device_map=options.device_map)
+    )
     return [replace(one, drift=drift) for one, drift in zip(comparisons, drifts, strict=True)]
 
 
-def _asked_again(options: Options, sides: _Sides, comparisons: list[Comparison]) -> list[Comparison]:
+def _asked_again(
+    options: Options, sides: _Sides, comparisons: list[Comparison]
+) -> list[Comparison]:
     """Return the comparison with what became of the lost in other wordings, if it is wanted."""
     if not options.again or options.items is None:
         return comparisons
@@ -332,7 +382,9 @@ def _asked_again(options: Options, sides: _Sides, comparisons: list[Comparison])
     return [replace(one, again=found) for one in comparisons]
 
 
-def _rank(options: Options, sides: _Sides, comparisons: Sequence[Comparison]) -> ModelComparison | None:
+def _rank(
+    options: Options, sides: _Sides, comparisons: Sequence[Comparison]
+) -> ModelComparison | None:
     """Return the ranking and matrix of several sides after.
 
     None for one, and for passages alone, which have no retention.
@@ -361,19 +413,30 @@ def _show(
     """Print the tables, and write the JSON document."""
     if options.json_path is not None:
         document = comparisons_json(comparisons, several, tolerance=options.tolerated)
-        write_json(document | ({"gate": [answer_json(one) for one in results]} if results else {}), options.json_path)
+        write_json(
+            document | ({"gate": [answer_json(one) for one in results]} if results else {}),
+            options.json_path,
+        )
     if options.json_alone:
         return
     console = result_console(wide=options.detail)
     if several is not None:
-        notes = [f"no {number}: {note}" for number, one in enumerate(comparisons, 1) for note in one.notes]
+        notes = [
+            f"no {number}: {note}"
+            for number, one in enumerate(comparisons, 1)
+            for note in one.notes
+        ]
         console.print(several_table(several, notes=notes))
         for number, comparison in enumerate(comparisons, 1):
             for line in drift_line(comparison):
                 console.print(f"no {number}: {' '.join(line.plain.split())}", markup=False)
     # Of several models the ranking is the first table, and each comparison is detail.
     judged: Sequence[PolicyResult | None] = results or [None] * len(comparisons)
-    each = zip(options.after, comparisons, judged, strict=True) if several is None or options.detail else ()
+    each = (
+        zip(options.after, comparisons, judged, strict=True)
+        if several is None or options.detail
+        else ()
+    )
     for given, comparison, gate in each:
         if several is not None:
             console.print()
@@ -381,7 +444,9 @@ def _show(
             comparison,
             tolerance=options.tolerated,
             flips=options.flips_of(given),
-            more=more_command(options.before, given, comparison) if options.items is not None else "",
+            more=more_command(options.before, given, comparison)
+            if options.items is not None
+            else "",
             gate=gate,
         )
         console.print(first_lines(first, comparison.notes), soft_wrap=True)
@@ -397,10 +462,17 @@ def _show(
         console.print(several_detail(several))
 
 
-def _write(options: Options, sides: _Sides, comparisons: Sequence[Comparison], several: ModelComparison | None) -> None:
+def _write(
+    options: Options,
+    sides: _Sides,
+    comparisons: Sequence[Comparison],
+    several: ModelComparison | None,
+) -> None:
     """Write the pictures and the report, and print where they are."""
     if options.plots is not None:
-        print_pictures(save_comparisons(comparisons, options.plots, several=several), err=options.json_alone)
+        print_pictures(
+            save_comparisons(comparisons, options.plots, several=several), err=options.json_alone
+        )
     if options.output is None:
         return
     texts = options.items or questions_of_run((options.before, *options.after))

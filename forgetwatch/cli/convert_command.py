@@ -26,12 +26,21 @@ _table_option = partial(typer.Option, rich_help_panel="Tables of your own")
 
 def convert_command(
     logs: Annotated[list[Path], typer.Argument(help="Logs, tables, or folders of one model.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Snapshot file to write (Parquet).")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Snapshot file to write (Parquet).")
+    ],
     as_samples: Annotated[
-        bool, typer.Option("--as-samples", help="Each file is one more sample of the same items, such as a seed.")
+        bool,
+        typer.Option(
+            "--as-samples", help="Each file is one more sample of the same items, such as a seed."
+        ),
     ] = False,
-    null: Annotated[Literal["unscored", "wrong"], typer.Option(help="What an answer without a score is.")] = "unscored",
-    metric: Annotated[str | None, _log_option(help="Metric that decides right or wrong, if a log has several.")] = None,
+    null: Annotated[
+        Literal["unscored", "wrong"], typer.Option(help="What an answer without a score is.")
+    ] = "unscored",
+    metric: Annotated[
+        str | None, _log_option(help="Metric that decides right or wrong, if a log has several.")
+    ] = None,
     fields: Annotated[
         list[str] | None,
         _table_option(
@@ -41,19 +50,27 @@ def convert_command(
     ] = None,
     where: Annotated[
         list[str] | None,
-        _table_option(help="field=value: only rows with this value, such as model=gpt-4-0613; may be repeated."),
+        _table_option(
+            help="field=value: only rows with this value, such as model=gpt-4-0613; may be repeated."
+        ),
     ] = None,
     constants: Annotated[
         list[str] | None,
-        _table_option("--set", help="column=value: the same in every row, such as k=2; may be repeated."),
+        _table_option(
+            "--set", help="column=value: the same in every row, such as k=2; may be repeated."
+        ),
     ] = None,
     rows: Annotated[
         str | None,
-        _table_option(help="Where the rows are in a JSON document, such as details; dots enter objects."),
+        _table_option(
+            help="Where the rows are in a JSON document, such as details; dots enter objects."
+        ),
     ] = None,
     pair_by: Annotated[
         Literal["question", "order"],
-        _table_option(help="order: number rows of one question as they come, if nothing else distinguishes them."),
+        _table_option(
+            help="order: number rows of one question as they come, if nothing else distinguishes them."
+        ),
     ] = "question",
     match: Annotated[
         str | None,
@@ -64,21 +81,44 @@ def convert_command(
 ) -> None:
     """Write one snapshot from the logs of other tools, or from any table by naming its columns."""
     check_output(output, "a snapshot", logs)
-    named, wanted, same = _pairs(fields, "--map"), _pairs(where, "--where"), _pairs(constants, "--set")
-    columns = ColumnMap(fields=named, where=wanted, constants=same, match=match, rows=rows, by_order=pair_by == "order")
+    named, wanted, same = (
+        _pairs(fields, "--map"),
+        _pairs(where, "--where"),
+        _pairs(constants, "--set"),
+    )
+    columns = ColumnMap(
+        fields=named,
+        where=wanted,
+        constants=same,
+        match=match,
+        rows=rows,
+        by_order=pair_by == "order",
+    )
     mapped = bool(columns.fields or columns.where or columns.constants or match or rows)
     if mapped and metric is not None:
-        raise SnapshotError("--metric is for logs of other tools; in a table --map correct=... names the column")
-    read = [read_mapped(log, columns) if mapped else read_outcomes(log, metric, texts=True) for log in logs]
+        raise SnapshotError(
+            "--metric is for logs of other tools; in a table --map correct=... names the column"
+        )
+    read = [
+        read_mapped(log, columns) if mapped else read_outcomes(log, metric, texts=True)
+        for log in logs
+    ]
     snapshot = concatenate(read, as_samples=as_samples)
     if null == "wrong":
         snapshot = null_as_wrong(snapshot)
     save_snapshot(snapshot, output)
     correct, without = snapshot.floats("correct"), int(snapshot.is_unscored.sum())
     outcomes = Counter(snapshot.texts("outcome")[snapshot.is_unscored].tolist())
-    reasons = "; ".join(f"{count:,} {reason.removeprefix('unscored: ')}" for reason, count in outcomes.most_common(3))
+    reasons = "; ".join(
+        f"{count:,} {reason.removeprefix('unscored: ')}"
+        for reason, count in outcomes.most_common(3)
+    )
     unscored = f", {without:,} unscored ({reasons})" if without else ""
-    right = f"{100 * float(np.nanmean(correct)):.1f} % right" if np.isfinite(correct).any() else "none scored"
+    right = (
+        f"{100 * float(np.nanmean(correct)):.1f} % right"
+        if np.isfinite(correct).any()
+        else "none scored"
+    )
     for note in snapshot.notes:
         echo(f"note: {note}")
     echo(f"{len(snapshot):,} rows, {right}{unscored}: {output}")

@@ -36,24 +36,41 @@ _What = Literal["forgotten", "known_lost", "gained", "churned"]
 
 def flips_command(
     before: Annotated[
-        str, typer.Argument(metavar="BEFORE", help="A snapshot, a log, or with --probe a model; or a run folder alone.")
+        str,
+        typer.Argument(
+            metavar="BEFORE",
+            help="A snapshot, a log, or with --probe a model; or a run folder alone.",
+        ),
     ],
     after: Annotated[
-        str | None, typer.Argument(metavar="[AFTER]", help="The same, later; left out for a run folder.")
+        str | None,
+        typer.Argument(metavar="[AFTER]", help="The same, later; left out for a run folder."),
     ] = None,
-    probe: Annotated[str | None, item_option(help="Probe that gives the questions, and scores models.")] = None,
+    probe: Annotated[
+        str | None, item_option(help="Probe that gives the questions, and scores models.")
+    ] = None,
     what: Annotated[
         _What, item_option(help="Items to show; churned: wrong, and now wrong in another way.")
     ] = "forgotten",
-    task: Annotated[list[str] | None, item_option(help="Show only this task; may be repeated.")] = None,
-    category: Annotated[list[str] | None, item_option(help="Show only this category; may be repeated.")] = None,
-    metric: Annotated[str | None, item_option(help="Metric that decides right or wrong, if a log has several.")] = None,
+    task: Annotated[
+        list[str] | None, item_option(help="Show only this task; may be repeated.")
+    ] = None,
+    category: Annotated[
+        list[str] | None, item_option(help="Show only this category; may be repeated.")
+    ] = None,
+    metric: Annotated[
+        str | None, item_option(help="Metric that decides right or wrong, if a log has several.")
+    ] = None,
     sort: Annotated[
         Literal["margin", "first"],
-        output_option(help="margin: most confident answers first; first: those forgotten first in the run."),
+        output_option(
+            help="margin: most confident answers first; first: those forgotten first in the run."
+        ),
     ] = "margin",
     limit: Annotated[int, output_option(min=0, help="Maximum number of items; 0 for all.")] = 20,
-    jsonl: Annotated[Path | None, output_option(help="Write JSONL to this file; - for stdout.")] = None,
+    jsonl: Annotated[
+        Path | None, output_option(help="Write JSONL to this file; - for stdout.")
+    ] = None,
 ) -> None:
     """Show the items whose answer changed: question, right answer, and the answers before and after."""
     check_output(jsonl, "a list of items", [before, after, probe])
@@ -87,7 +104,12 @@ def flips_command(
 
 
 def _flips(
-    before: str, after: str | None, probe: str | None, metric: str | None, tasks: list[str], categories: list[str]
+    before: str,
+    after: str | None,
+    probe: str | None,
+    metric: str | None,
+    tasks: list[str],
+    categories: list[str],
 ) -> tuple[list[Flip], int]:
     """Return the flips of two sides, or of a run's baseline and last look, and the number of passages."""
     items = None if probe is None else load_probe(probe)

@@ -30,26 +30,45 @@ _UNSTORED = 1
 
 def follow_command(
     output_dir: Annotated[
-        str, typer.Argument(help="The training's output_dir with its checkpoints, a folder or a URL such as s3://...")
+        str,
+        typer.Argument(
+            help="The training's output_dir with its checkpoints, a folder or a URL such as s3://..."
+        ),
     ],
     base: Annotated[
-        str, typer.Option(help="The model before the training: a model id, a checkpoint folder, or a snapshot.")
+        str,
+        typer.Option(
+            help="The model before the training: a model id, a checkpoint folder, or a snapshot."
+        ),
     ],
     probe: Annotated[str, typer.Option(help="Probe to score: a name or a file.")] = "standard",
     folder: Annotated[
-        Path | None, typer.Option("--run", help="Run folder to write. Default: _forgetwatch_follow in OUTPUT_DIR.")
+        Path | None,
+        typer.Option(
+            "--run", help="Run folder to write. Default: _forgetwatch_follow in OUTPUT_DIR."
+        ),
     ] = None,
     name: Annotated[
-        str, typer.Option(help="Form of the checkpoints' names, as 'step_{N}' or 'v*/checkpoint-{N}'.")
+        str,
+        typer.Option(help="Form of the checkpoints' names, as 'step_{N}' or 'v*/checkpoint-{N}'."),
     ] = "",
-    poll: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks at the folder.")] = 5.0,
+    poll: Annotated[
+        float, typer.Option(min=0.05, help="Seconds between two looks at the folder.")
+    ] = 5.0,
     idle: Annotated[
-        float | None, _limit_option(min=0.0, help="End after so many seconds without a new checkpoint. Default: never.")
+        float | None,
+        _limit_option(
+            min=0.0, help="End after so many seconds without a new checkpoint. Default: never."
+        ),
     ] = None,
-    once: Annotated[bool, _limit_option("--once", help="Score the checkpoints that are there, and end.")] = False,
+    once: Annotated[
+        bool, _limit_option("--once", help="Score the checkpoints that are there, and end.")
+    ] = False,
     guard: Annotated[
         Literal["warn", "stop", "off"],
-        _limit_option(help="Reaction to a loss beyond the bounds: warn; stop, which ends with exit status 3; or off."),
+        _limit_option(
+            help="Reaction to a loss beyond the bounds: warn; stop, which ends with exit status 3; or off."
+        ),
     ] = "warn",
     report_to: Annotated[
         str,
@@ -58,7 +77,10 @@ def follow_command(
         ),
     ] = "",
     group: Annotated[
-        str | None, _tracker_option(help="Group of the run in W&B or trackio, for example that of the training.")
+        str | None,
+        _tracker_option(
+            help="Group of the run in W&B or trackio, for example that of the training."
+        ),
     ] = None,
     resume_run: Annotated[
         str | None,
@@ -68,7 +90,10 @@ def follow_command(
     ] = None,
     log_numbers: Annotated[
         Literal["counts", "full"],
-        _tracker_option("--log", help="Numbers that trackers get: counts, or full, which also measures the drift."),
+        _tracker_option(
+            "--log",
+            help="Numbers that trackers get: counts, or full, which also measures the drift.",
+        ),
     ] = "counts",
     trust_remote_code: TrustOption = False,
     device_map: DeviceMapOption = None,
@@ -139,10 +164,13 @@ def _ended(end: str, missing: list[str], unstored: list[str], *, has_base: bool)
     """Return the sentence on the end, on the checkpoints that have no look, and on the looks that are not stored."""
     again = "it continues" if has_base else "it begins with the base, which is not scored yet"
     reasons = {
-        "last checkpoint": "the training is over" + ("" if missing else ", and its last checkpoint is scored"),
+        "last checkpoint": "the training is over"
+        + ("" if missing else ", and its last checkpoint is scored"),
         "idle": f"no new checkpoint for --idle seconds; started again, {again}",
         "stopped": f"stopped by a signal; started again, {again}",
-        "once": "no other checkpoint is there" if missing or unstored else "all checkpoints that are there are scored",
+        "once": "no other checkpoint is there"
+        if missing or unstored
+        else "all checkpoints that are there are scored",
         "guard": "the guard stops it",
     }
     line = reasons[end]

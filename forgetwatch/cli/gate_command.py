@@ -48,7 +48,13 @@ from forgetwatch.policy.ruling import PolicyResult, Sides, apply_policy
 from forgetwatch.probes.named import load_probe
 from forgetwatch.progress import is_first_process
 from forgetwatch.readers.outcomes import is_outcomes
-from forgetwatch.report.comment import against, false_alarms, policy_comment, put_comment, step_annotations
+from forgetwatch.report.comment import (
+    against,
+    false_alarms,
+    policy_comment,
+    put_comment,
+    step_annotations,
+)
 from forgetwatch.text import count, listed
 from forgetwatch.visible_text import without_folders
 
@@ -82,8 +88,12 @@ class _Call:
     def __post_init__(self) -> None:
         """Check what a file gives."""
         texts = (self.before, self.after, *self.fail_if, *self.value)
-        texts += tuple(one for one in (self.policy, self.no_worse_than, self.probe) if one is not None)
-        if not all(isinstance(one, str) for one in texts) or self.on_mismatch not in get_args(OnMismatch):
+        texts += tuple(
+            one for one in (self.policy, self.no_worse_than, self.probe) if one is not None
+        )
+        if not all(isinstance(one, str) for one in texts) or self.on_mismatch not in get_args(
+            OnMismatch
+        ):
             raise TypeError(f"a call of {', '.join(map(repr, texts))}")
 
     def answer(self, day: date, device_map: str | None = None) -> tuple[PolicyResult, Sides]:
@@ -96,7 +106,9 @@ class _Call:
         assert found is not None  # it has the default policy
         metrics = dict(pairs := [_metric(text) for text in self.value])
         if len(metrics) < len(pairs):
-            raise typer.BadParameter("--value: a metric is given twice; needed one BEFORE,AFTER for each")
+            raise typer.BadParameter(
+                "--value: a metric is given twice; needed one BEFORE,AFTER for each"
+            )
         if unknown := sorted(set(metrics) - {rule.metric for rule in found.rules}):
             raise typer.BadParameter(f"--value: the policy has no metric {unknown[0]!r}")
         if items is not None and not all(map(is_outcomes, (self.before, self.after))):
@@ -107,34 +119,51 @@ class _Call:
             sides = resolve_all((self.before, self.after), items, loading=loading)
         of_both = Sides(before=sides[0], after=sides[1], probe=items, metrics=metrics)
         comparison = compare(before=sides[0], after=sides[1], on_mismatch=self.on_mismatch)
-        result = apply_policy(found, of_both, comparison=comparison, today=day, on_mismatch=self.on_mismatch)
+        result = apply_policy(
+            found, of_both, comparison=comparison, today=day, on_mismatch=self.on_mismatch
+        )
         return result, of_both
 
 
 def gate_command(
-    before: Annotated[str | None, typer.Argument(metavar="BEFORE", help="As for compare.", show_default=False)] = None,
-    after: Annotated[str | None, typer.Argument(metavar="AFTER", help="As for compare.", show_default=False)] = None,
+    before: Annotated[
+        str | None, typer.Argument(metavar="BEFORE", help="As for compare.", show_default=False)
+    ] = None,
+    after: Annotated[
+        str | None, typer.Argument(metavar="AFTER", help="As for compare.", show_default=False)
+    ] = None,
     policy: PolicyOption = None,
     fail_if: FailIfOption = None,
     no_worse_than: NoWorseThanOption = None,
-    probe: Annotated[str | None, typer.Option(help="Probe that scores models, and has tags and marked items.")] = None,
+    probe: Annotated[
+        str | None, typer.Option(help="Probe that scores models, and has tags and marked items.")
+    ] = None,
     value: Annotated[
         list[str] | None,
-        typer.Option(help="Values of a metric of the policy, as eval_accuracy=0.61,0.68; may be repeated."),
+        typer.Option(
+            help="Values of a metric of the policy, as eval_accuracy=0.61,0.68; may be repeated."
+        ),
     ] = None,
     on_mismatch: Annotated[
         OnMismatch | None,
         typer.Option(help="If the two sides have different items: fail, or compare those in both."),
     ] = None,
     device_map: DeviceMapOption = None,
-    detail: Annotated[bool, typer.Option("--detail", help="Also print the limits that hold, by tier.")] = False,
+    detail: Annotated[
+        bool, typer.Option("--detail", help="Also print the limits that hold, by tier.")
+    ] = False,
     comment: Annotated[
         Path | None,
-        typer.Option(help="Write a Markdown comment into this file, in place of an earlier one of the policy."),
+        typer.Option(
+            help="Write a Markdown comment into this file, in place of an earlier one of the policy."
+        ),
     ] = None,
     json_path: JsonOption = None,
     verify: Annotated[
-        Path | None, typer.Option(help="Compute the answer in this JSON file again, from the files that it names.")
+        Path | None,
+        typer.Option(
+            help="Compute the answer in this JSON file again, from the files that it names."
+        ),
     ] = None,
 ) -> None:
     """Judge two models by a policy: limits in three tiers, with one error for all of them together.
@@ -156,7 +185,9 @@ def gate_command(
             json_path,
         )
         if any(one is not None for one in given):
-            raise typer.BadParameter("--verify takes its file alone, which names the models and the limits")
+            raise typer.BadParameter(
+                "--verify takes its file alone, which names the models and the limits"
+            )
         raise typer.Exit(EXIT[_verify(verify).answer])
     if before is None or after is None:
         raise typer.BadParameter("needed BEFORE and AFTER, or --verify FILE")
@@ -184,10 +215,14 @@ def gate_command(
     for line in step_annotations(result) if os.environ.get("GITHUB_ACTIONS") == "true" else ():
         echo(line, err=to_stderr)
     if json_path is not None:
-        written = json_text(_document(call, result, sides, day)).replace(f'"{Path.home()}/', f'"{_HOME}')
+        written = json_text(_document(call, result, sides, day)).replace(
+            f'"{Path.home()}/', f'"{_HOME}'
+        )
         write_json(json.loads(written), json_path)
     if comment is not None or os.environ.get(STEP_SUMMARY):
-        text = policy_comment(result, flips(sides.before, sides.after, probe=sides.probe), names=(before, after))
+        text = policy_comment(
+            result, flips(sides.before, sides.after, probe=sides.probe), names=(before, after)
+        )
         _comment(text, comment, to_stderr=to_stderr)
     status = EXIT[result.answer]
     echo(f"gate {result.answer}: exit status {status}", err=to_stderr)
@@ -203,13 +238,19 @@ def _verify(path: Path) -> PolicyResult:
     today = datetime.now(UTC).date()
     try:
         text = read_text(path, "an answer of a gate in JSON", GateError, limit=_MOST_ANSWER)
-        stored = json.loads(text.replace(f'"{_HOME}', f'"{Path.home()}/'), object_pairs_hook=unique_keys)
+        stored = json.loads(
+            text.replace(f'"{_HOME}', f'"{Path.home()}/'), object_pairs_hook=unique_keys
+        )
         call, day = _Call(**stored["call"]), date.fromisoformat(stored["day"])
         before, schema = str(stored["answer"]), stored["schema"]
         if schema != SCHEMA:
-            raise GateError(f"{path}: its format is {schema!r}, this version reads {SCHEMA!r}; run the gate again")
+            raise GateError(
+                f"{path}: its format is {schema!r}, this version reads {SCHEMA!r}; run the gate again"
+            )
         if remote := [side for side in (call.before, call.after) if not Path(side).exists()]:
-            raise GateError(f"{path}: it names {remote[0]}, which is not here, and --verify downloads no model")
+            raise GateError(
+                f"{path}: it names {remote[0]}, which is not here, and --verify downloads no model"
+            )
         if day > today:
             raise GateError(f"{path}: its day {day} has not come; run the gate again")
         result, sides = call.answer(day)
@@ -220,12 +261,18 @@ def _verify(path: Path) -> PolicyResult:
         raise GateError(f"{path}: needed an answer of gate --json, and it is none{key}") from error
     now = json.loads(json_text(_document(call, result, sides, day)))
     if more := sorted(stored.keys() - now.keys()):
-        raise GateError(f"{path}: an answer of a gate has no key {listed(more)}; run the gate again")
+        raise GateError(
+            f"{path}: an answer of a gate has no key {listed(more)}; run the gate again"
+        )
     made = max(str(side.meta.get("time") or "")[:10] for side in (sides.before, sides.after))
     if stored["day"] < made:
-        raise GateError(f"{path}: its day {day} is before {made}, when a side was measured; run the gate again")
+        raise GateError(
+            f"{path}: its day {day} is before {made}, when a side was measured; run the gate again"
+        )
     if changed := [key for key in now if now[key] != stored.get(key)]:
-        raise GateError(f"{path}: the answer was {before} and is {result.answer} now; not as stored: {listed(changed)}")
+        raise GateError(
+            f"{path}: the answer was {before} and is {result.answer} now; not as stored: {listed(changed)}"
+        )
     again, same = result, f"{count(len(result.rulings))} limits and all checksums are the same"
     if day != today:
         again = call.answer(today)[0]
@@ -256,7 +303,10 @@ def _document(call: _Call, result: PolicyResult, sides: Sides, day: date) -> dic
         "call": vars(call),
         "sides": {
             name: {key: side.meta.get(key) for key in ("step", "time")}
-            | {"model": without_folders(str(side.meta.get("model") or "")), "checksum": side.checksum}
+            | {
+                "model": without_folders(str(side.meta.get("model") or "")),
+                "checksum": side.checksum,
+            }
             for name, side in (("before", sides.before), ("after", sides.after))
         },
         "metrics": sides.metrics,
@@ -268,7 +318,11 @@ def _document(call: _Call, result: PolicyResult, sides: Sides, day: date) -> dic
 def _comment(text: str, path: Path | None, *, to_stderr: bool) -> None:
     """Write the comment, and append it to the summary of a step of GitHub's."""
     if path is not None:
-        there = read_text(path, "a Markdown file", GateError, limit=_MOST_COMMENT) if path.exists() else ""
+        there = (
+            read_text(path, "a Markdown file", GateError, limit=_MOST_COMMENT)
+            if path.exists()
+            else ""
+        )
         write_text(path, put_comment(there, text))
         echo(f"comment: {path}", err=to_stderr)
     append_step_summary(f"\n{text}")
@@ -278,17 +332,23 @@ def _print(result: PolicyResult, *, detail: bool) -> None:
     """Print the verdict, the answer, and the limits that decide against it; in detail all limits."""
     console, decision = result_console(), result.decision
     print_hanging(f"{decision.word:<11}{decision.claim}", style="bold")
-    print_hanging(f"{'gate':<11}{result.answer}: policy {result.policy.name}{_left_out(result)}", style="bold")
+    print_hanging(
+        f"{'gate':<11}{result.answer}: policy {result.policy.name}{_left_out(result)}", style="bold"
+    )
     deciding = against(result)
     if detail:
         for tier in dict.fromkeys(one.tier for one in result.rulings):
             console.print(f"\n{tier}", style="bold")
             for one in result.rulings:
                 if one.tier == tier:
-                    print_hanging(f"  {one.answer}  {one.line}{f'; {one.excused}' if one.excused else ''}")
+                    print_hanging(
+                        f"  {one.answer}  {one.line}{f'; {one.excused}' if one.excused else ''}"
+                    )
         console.print()
     for one in () if detail else deciding[:_DECIDING]:
-        print_hanging(f"  {one.answer}  {one.what.removeprefix('all ')} {one.measured} ({one.limit})")
+        print_hanging(
+            f"  {one.answer}  {one.what.removeprefix('all ')} {one.measured} ({one.limit})"
+        )
     if text := false_alarms(result):
         print_hanging(text)
 

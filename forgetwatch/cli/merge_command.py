@@ -42,15 +42,27 @@ _NONE = "none"
 
 
 def merge_command(
-    a: Annotated[str, typer.Argument(metavar="A", help="The base: a checkpoint folder or a model id.")],
-    b: Annotated[
-        str, typer.Argument(metavar="B", help="Its fine-tuned version: a checkpoint, a model id, or an adapter of A.")
+    a: Annotated[
+        str, typer.Argument(metavar="A", help="The base: a checkpoint folder or a model id.")
     ],
-    probe: Annotated[str, item_option(help="Probe that scores each point: a name or a file.")] = "standard",
-    alpha: Annotated[str, typer.Option(help="Shares of B, from 0 to 1, separated by commas.")] = "0,.2,.8,1",
+    b: Annotated[
+        str,
+        typer.Argument(
+            metavar="B",
+            help="Its fine-tuned version: a checkpoint, a model id, or an adapter of A.",
+        ),
+    ],
+    probe: Annotated[
+        str, item_option(help="Probe that scores each point: a name or a file.")
+    ] = "standard",
+    alpha: Annotated[
+        str, typer.Option(help="Shares of B, from 0 to 1, separated by commas.")
+    ] = "0,.2,.8,1",
     method: Annotated[
         Literal["linear", "slerp"],
-        typer.Option(help="Average each tensor along a line, or along the arc between its two versions."),
+        typer.Option(
+            help="Average each tensor along a line, or along the arc between its two versions."
+        ),
     ] = "linear",
     confirmation: Annotated[
         str,
@@ -72,10 +84,14 @@ def merge_command(
             "second probe confirms it."
         ),
     ] = "98%",
-    keep: Annotated[Path | None, output_option(help="Save the merged models in this folder.")] = None,
+    keep: Annotated[
+        Path | None, output_option(help="Save the merged models in this folder.")
+    ] = None,
     trust_remote_code: TrustOption = False,
     device_map: DeviceMapOption = None,
-    detail: Annotated[bool, output_option("--detail", help="Also print all points and layers.")] = False,
+    detail: Annotated[
+        bool, output_option("--detail", help="Also print all points and layers.")
+    ] = False,
     json_path: JsonOption = None,
     output: ReportOption = None,
 ) -> None:
@@ -98,7 +114,13 @@ def merge_command(
     announce_import()
     with shared_work():
         # Not at the top: this imports torch, which the other commands do not need.
-        from forgetwatch.merge.report import choice_json, merge_detail, merge_json, merge_report, merge_table
+        from forgetwatch.merge.report import (
+            choice_json,
+            merge_detail,
+            merge_json,
+            merge_report,
+            merge_table,
+        )
         from forgetwatch.merge.sweep import choose, run_sweep
         from forgetwatch.merge.weights import ModelPair
         from forgetwatch.scoring.model_loading import silence_loading
@@ -107,7 +129,9 @@ def merge_command(
         loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)
         chosen = fitted(chosen, a, loading=loading)
         ends = ModelPair(a=a, b=b, method=method, alphas=alphas, keep=keep, loading=loading)
-        sweep = run_sweep(ends, chosen, confirmation=second, target=ranked, progress_of=scoring_unless_cached)
+        sweep = run_sweep(
+            ends, chosen, confirmation=second, target=ranked, progress_of=scoring_unless_cached
+        )
     if not is_first_process():
         return
     point = choose(sweep, known)
@@ -136,11 +160,15 @@ def _alphas(given: str) -> tuple[float, ...]:
     found: list[float] = []
     for text in given.split(","):
         try:
-            value = float(text) if text.isascii() else math.nan  # float reads the digits of every script
+            value = (
+                float(text) if text.isascii() else math.nan
+            )  # float reads the digits of every script
         except ValueError:
             value = math.nan
         if not 0 <= value <= 1:
-            raise typer.BadParameter(f"--alpha {given}: needed numbers from 0 to 1, got {text.strip()!r}")
+            raise typer.BadParameter(
+                f"--alpha {given}: needed numbers from 0 to 1, got {text.strip()!r}"
+            )
         if f"{value:g}" in [f"{one:g}" for one in found]:  # by which points are named
             raise typer.BadParameter(f"--alpha {given}: {value:g} is named twice")
         found.append(value + 0.0)  # never -0.0

@@ -38,7 +38,8 @@ output_option = partial(typer.Option, rich_help_panel="Output")
 """Options under the headings by which `--help` lists those of a command with many."""
 
 JsonOption = Annotated[
-    Path | None, output_option("--json", help="Write all numbers as JSON to this file; - for stdout.")
+    Path | None,
+    output_option("--json", help="Write all numbers as JSON to this file; - for stdout."),
 ]
 ReportOption = Annotated[
     Path | None, output_option("--output", "-o", help="Write a report: .html, .md, .csv or .json.")
@@ -57,7 +58,9 @@ NoWorseThanOption = Annotated[
         "2%,known=5%,category=5% also limits what is lost of the clearly known, and in each category."
     ),
 ]
-PolicyOption = Annotated[str | None, gate_option(help=f"Policy: a YAML file, or a shipped one: {', '.join(READY)}.")]
+PolicyOption = Annotated[
+    str | None, gate_option(help=f"Policy: a YAML file, or a shipped one: {', '.join(READY)}.")
+]
 ToleranceOption = Annotated[
     str | None,
     gate_option(
@@ -69,10 +72,14 @@ ToleranceOption = Annotated[
 STDOUT: Final = Path("-")
 _Options = TypeVar("_Options", bound="DataclassInstance")
 
-TrustOption = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")]
+TrustOption = Annotated[
+    bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
+]
 DeviceMapOption = Annotated[
     Literal["auto"] | None,
-    typer.Option(help="Spread a scored model that is larger than one GPU over all GPUs, then the CPU and the disk."),
+    typer.Option(
+        help="Spread a scored model that is larger than one GPU over all GPUs, then the CPU and the disk."
+    ),
 ]
 
 
@@ -80,7 +87,9 @@ def check_device_map(given: str | None) -> None:
     """Raise ScoringError for a device map in several processes, which share no GPUs."""
     # The launcher's variable: no process group exists yet.
     if given is not None and (count := launched_count()) > 1:
-        raise ScoringError(f"--device-map spreads one model over all GPUs; needed one process, got {count}")
+        raise ScoringError(
+            f"--device-map spreads one model over all GPUs; needed one process, got {count}"
+        )
 
 
 def share(text: str, option: str) -> float:
@@ -91,7 +100,9 @@ def share(text: str, option: str) -> float:
         raise typer.BadParameter(str(error)) from None
 
 
-def limits(*, fail_if: Sequence[str] | None, no_worse_than: str | None, policy: Policy | None = None) -> Policy | None:
+def limits(
+    *, fail_if: Sequence[str] | None, no_worse_than: str | None, policy: Policy | None = None
+) -> Policy | None:
     """Return the limits of --fail-if and --no-worse-than, and of a policy; None for none.
 
     Raises:
@@ -99,7 +110,9 @@ def limits(*, fail_if: Sequence[str] | None, no_worse_than: str | None, policy: 
     """
     if not fail_if and no_worse_than is None:
         return policy
-    with _usage("--fail-if" if no_worse_than is None else "--no-worse-than" if not fail_if else "limits"):
+    with _usage(
+        "--fail-if" if no_worse_than is None else "--no-worse-than" if not fail_if else "limits"
+    ):
         return limits_of(fail_if=fail_if or (), no_worse_than=no_worse_than, policy=policy)
 
 
@@ -118,7 +131,9 @@ def _usage(option: str) -> Iterator[None]:
         raise typer.BadParameter(f"{option}: {error}") from None
 
 
-def command_of(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:
+def command_of(
+    options: type[_Options],
+) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:
     """Make a command of a function of one dataclass, whose fields are the command's parameters.
 
     A field is annotated as a parameter of typer is: `Annotated[type, typer.Option(...)]`.
@@ -156,7 +171,9 @@ def check_distinct(*paths: Path | None) -> None:
     """Refuse two outputs of one name: one of them would be lost."""
     named = [path.absolute() for path in paths if path is not None and path != STDOUT]
     if twice := next((path for path in named if named.count(path) > 1), None):
-        raise typer.BadParameter(f"{twice}: two outputs have this name, and one would be lost; give one another name")
+        raise typer.BadParameter(
+            f"{twice}: two outputs have this name, and one would be lost; give one another name"
+        )
 
 
 def check_rows(path: Path) -> None:
@@ -191,8 +208,12 @@ def check_study(folder: Path) -> None:
     numbers = folder / "study.json"
     is_empty = not folder.exists() or not any(folder.iterdir())
     # A study that was stopped has scored models, and no numbers yet.
-    if not is_empty and not (_is_own(numbers, "a JSON document") or (folder / "snapshots").is_dir()):
-        raise SnapshotError(f"{folder}: contains files that no study wrote; name an empty folder with --output")
+    if not is_empty and not (
+        _is_own(numbers, "a JSON document") or (folder / "snapshots").is_dir()
+    ):
+        raise SnapshotError(
+            f"{folder}: contains files that no study wrote; name an empty folder with --output"
+        )
 
 
 _SUFFIXES: Final = {
@@ -205,7 +226,9 @@ _SUFFIXES: Final = {
 """Endings of the names of each kind of output; that of a report decides its format."""
 
 
-def check_output(path: Path | None, what: str, inputs: Iterable[object] = (), *, kind: str = "") -> None:
+def check_output(
+    path: Path | None, what: str, inputs: Iterable[object] = (), *, kind: str = ""
+) -> None:
     """Check the path of an output.
 
     Args:
@@ -226,12 +249,16 @@ def check_output(path: Path | None, what: str, inputs: Iterable[object] = (), *,
     if path.is_dir():
         raise SnapshotError(f"{path}: needed a file to write to, and this is a folder")
     if not path.absolute().parent.is_dir():
-        raise SnapshotError(f"{path}: needed a folder that exists, and {path.parent} does not; make it first")
+        raise SnapshotError(
+            f"{path}: needed a folder that exists, and {path.parent} does not; make it first"
+        )
     if not path.exists():
         return
     for given in inputs:
         if given is not None and Path(str(given)).is_file() and path.samefile(str(given)):
-            raise SnapshotError(f"{path}: the command reads this file, and would overwrite it; give it another name")
+            raise SnapshotError(
+                f"{path}: the command reads this file, and would overwrite it; give it another name"
+            )
     if not _is_own(path, kind or what):
         raise SnapshotError(
             f"{path}: there is a file that is not {what} of forgetwatch{kind and f' ({kind})'}; move it away, or give "
@@ -264,7 +291,9 @@ def _begins(*patterns: str) -> Callable[[Path, str], bool]:
 
 
 def _lines(path: Path, what: str) -> bool:
-    return _begins(r"\A\{\"forgetwatch_probe\": " if what == "a probe" else r"\A\{\"what\": ")(path, what)
+    return _begins(r"\A\{\"forgetwatch_probe\": " if what == "a probe" else r"\A\{\"what\": ")(
+        path, what
+    )
 
 
 def _ends_in_mark(path: Path, _: str) -> bool:

@@ -80,7 +80,9 @@ _has_joined: Final = ContextVar("has_joined", default=False)
 def result_console(*, wide: bool = False) -> Console:
     """Return the console on standard output, 80 columns wide, 100 for tables of detail, up to 120 in a terminal."""
     console = Console(highlight=False)
-    console.width = (DETAIL_WIDTH if wide else 80) if not console.is_terminal else min(console.width, 120)
+    console.width = (
+        (DETAIL_WIDTH if wide else 80) if not console.is_terminal else min(console.width, 120)
+    )
     return console
 
 
@@ -144,10 +146,18 @@ def scoring_unless_cached(model: str, probe: Probe) -> Iterator[Progress | None]
 @contextmanager
 def bytes_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     """Provide a progress bar; yields a function of the number of bytes done and of all bytes."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
     console = Console(stderr=True, force_terminal=sys.stderr.isatty())
     with BytesBar(
-        *columns, console=console, transient=True, disable=not (console.is_terminal and is_first_process())
+        *columns,
+        console=console,
+        transient=True,
+        disable=not (console.is_terminal and is_first_process()),
     ) as bar:
         task = bar.add_task(escape(visible(label)), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
@@ -170,7 +180,9 @@ def write_marked(path: Path, text: str) -> None:
 def print_pictures(paths: Sequence[Path], *, err: bool) -> None:
     """Print how many pictures were drawn and where, to standard error if `err`."""
     if paths:
-        echo(f"pictures: {len(paths) // len(SUFFIXES)} in {paths[0].parent}, as PNG and SVG", err=err)
+        echo(
+            f"pictures: {len(paths) // len(SUFFIXES)} in {paths[0].parent}, as PNG and SVG", err=err
+        )
     else:
         echo("pictures: none; they need two looks, or two categories", err=err)
 
@@ -206,7 +218,9 @@ def write_report(
     elif path.suffix == ".md":
         parts = [] if several is None else [several_markdown(several)]
         parts += [comparison_markdown(one, tolerance=tolerance) for one in comparisons[:-1]]
-        parts += [comparison_markdown(last, changed=changed, trajectory=trajectory, tolerance=tolerance)]
+        parts += [
+            comparison_markdown(last, changed=changed, trajectory=trajectory, tolerance=tolerance)
+        ]
         text = "\n".join(parts)
     elif path.suffix == ".csv":
         text = comparisons_csv(comparisons)
@@ -221,9 +235,15 @@ def json_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def judge(limits: Policy | None, *sides: tuple[Comparison, Sides], tolerance: Tolerance) -> list[PolicyResult]:
+def judge(
+    limits: Policy | None, *sides: tuple[Comparison, Sides], tolerance: Tolerance
+) -> list[PolicyResult]:
     """Return the answers of some limits; none without limits."""
-    return [apply_policy(limits, of, comparison=one, tolerance=tolerance) for one, of in sides if limits is not None]
+    return [
+        apply_policy(limits, of, comparison=one, tolerance=tolerance)
+        for one, of in sides
+        if limits is not None
+    ]
 
 
 def answer_json(result: PolicyResult) -> dict[str, Any]:
@@ -270,4 +290,6 @@ def append_step_summary(text: str) -> None:
             with Path(step).open("ab") as file:
                 file.write(text.encode("utf-8", "replace"))
     except OSError as error:
-        raise GateError(f"{step} (named by {STEP_SUMMARY}) cannot be written to: {error.strerror}") from error
+        raise GateError(
+            f"{step} (named by {STEP_SUMMARY}) cannot be written to: {error.strerror}"
+        ) from error

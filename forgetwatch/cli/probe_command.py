@@ -42,14 +42,22 @@ _check_option = partial(typer.Option, rich_help_panel="Checks")
 _Shots = Annotated[int | None, _harness_option(help="Worked examples before each question.")]
 _Data = Annotated[
     Path | None,
-    _harness_option(help="Folder with a JSONL file for each split of the task, such as DIR/test.jsonl, for the hub."),
+    _harness_option(
+        help="Folder with a JSONL file for each split of the task, such as DIR/test.jsonl, for the hub."
+    ),
 ]
 _Norm = Annotated[
-    Norm | None, _harness_option(help="Divisor of an option's log-likelihood: sum for acc, chars for acc_norm.")
+    Norm | None,
+    _harness_option(help="Divisor of an option's log-likelihood: sum for acc, chars for acc_norm."),
 ]
-_Metric = Annotated[str | None, _harness_option(help="Metric that decides generated answers, such as exact_match.")]
+_Metric = Annotated[
+    str | None, _harness_option(help="Metric that decides generated answers, such as exact_match.")
+]
 _Limit = Annotated[
-    int | None, item_option(min=1, help="Maximum number of items; of a benchmark, a stratified sample of its tasks.")
+    int | None,
+    item_option(
+        min=1, help="Maximum number of items; of a benchmark, a stratified sample of its tasks."
+    ),
 ]
 
 
@@ -62,12 +70,17 @@ def list_command() -> None:
 
 @probe_app.command("show")
 def show_command(
-    name: Annotated[str, typer.Argument(help="A probe's name or file; - for the map of the paper's tasks.")] = "-",
+    name: Annotated[
+        str, typer.Argument(help="A probe's name or file; - for the map of the paper's tasks.")
+    ] = "-",
     categories: Annotated[
-        bool, typer.Option("--categories", help="Write the map of tasks to categories, as CSV to edit.")
+        bool,
+        typer.Option("--categories", help="Write the map of tasks to categories, as CSV to edit."),
     ] = False,
     examples: Annotated[int, typer.Option(min=0, help="Items to show in full.")] = 3,
-    level: Annotated[int | None, typer.Option(min=1, max=8, help="Level of the questions of ladder to show.")] = None,
+    level: Annotated[
+        int | None, typer.Option(min=1, max=8, help="Level of the questions of ladder to show.")
+    ] = None,
     shots: _Shots = None,
     data: _Data = None,
     norm: _Norm = None,
@@ -98,18 +111,27 @@ def show_command(
 
 @probe_app.command("build")
 def build_command(
-    source: Annotated[str, typer.Argument(help="A file of rows (CSV, JSONL, Parquet), or a probe's name.")],
+    source: Annotated[
+        str, typer.Argument(help="A file of rows (CSV, JSONL, Parquet), or a probe's name.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Probe file to write (JSONL).")],
     column: Annotated[
         list[str] | None,
-        _own_option(help="Meaning of a column of the file, such as prompt=frage or choices=a,b,c; may be repeated."),
+        _own_option(
+            help="Meaning of a column of the file, such as prompt=frage or choices=a,b,c; may be repeated."
+        ),
     ] = None,
     key: Annotated[
-        Key | None, _own_option(help="How the answers name options, where the file alone does not show it.")
+        Key | None,
+        _own_option(help="How the answers name options, where the file alone does not show it."),
     ] = None,
-    task: Annotated[str, _own_option(help="Task of rows without one; default: the file's name.")] = "",
+    task: Annotated[
+        str, _own_option(help="Task of rows without one; default: the file's name.")
+    ] = "",
     category: Annotated[str, _own_option(help="Category of rows without one.")] = "",
-    scoring: Annotated[str, _own_option(help="Scoring: loglikelihood, letters or generate.")] = "loglikelihood",
+    scoring: Annotated[
+        str, _own_option(help="Scoring: loglikelihood, letters or generate.")
+    ] = "loglikelihood",
     rendering: Annotated[str | None, _own_option(help="Rendering: plain or chat.")] = None,
     shots: _Shots = None,
     data: _Data = None,
@@ -126,7 +148,14 @@ def build_command(
                 "--key, --task, --category, --scoring and --rendering for rows of your own: leave out one or the other"
             )
         settings: dict[str, Any] = {"scoring": scoring, "rendering": rendering}
-        probe = probe_from(source, columns=_columns(column or []), task=task, category=category, key=key, **settings)
+        probe = probe_from(
+            source,
+            columns=_columns(column or []),
+            task=task,
+            category=category,
+            key=key,
+            **settings,
+        )
         probe = probe if limit is None else probe.head(limit)
     else:
         probe = _load(source, shots=shots, limit=limit, data=data, norm=norm, metric=metric)
@@ -140,7 +169,8 @@ def build_command(
 def split_command(
     source: Annotated[str, typer.Argument(help="A probe's name, or a file of items or rows.")],
     output: Annotated[
-        tuple[Path, Path], typer.Option("--output", "-o", help="The two probe files to write (JSONL): -o A B.")
+        tuple[Path, Path],
+        typer.Option("--output", "-o", help="The two probe files to write (JSONL): -o A B."),
     ],
     seed: Annotated[int, typer.Option(help="Seed of the halves.")] = 0,
 ) -> None:
@@ -160,17 +190,26 @@ def split_command(
 def check_command(
     name: Annotated[str, typer.Argument(help="A probe's name or file.")],
     tokenizer: Annotated[
-        str | None, _check_option(help="Checkpoint folder or model id whose tokenizer gives the lengths in tokens.")
+        str | None,
+        _check_option(
+            help="Checkpoint folder or model id whose tokenizer gives the lengths in tokens."
+        ),
     ] = None,
-    context: Annotated[int | None, _check_option(min=1, help="Context length in tokens; default: the model's.")] = None,
+    context: Annotated[
+        int | None, _check_option(min=1, help="Context length in tokens; default: the model's.")
+    ] = None,
     train: Annotated[
         list[Path] | None,
         _check_option(
             help="File of the training set (JSONL, Parquet, CSV, text) to search for the items; may be repeated."
         ),
     ] = None,
-    seconds: Annotated[float | None, _check_option(min=0, help="Time limit for reading training rows.")] = None,
-    strict: Annotated[bool, _check_option("--strict", help="Exit with status 1 if a fault is found.")] = False,
+    seconds: Annotated[
+        float | None, _check_option(min=0, help="Time limit for reading training rows.")
+    ] = None,
+    strict: Annotated[
+        bool, _check_option("--strict", help="Exit with status 1 if a fault is found.")
+    ] = False,
     shots: _Shots = None,
     data: _Data = None,
     norm: _Norm = None,
@@ -199,7 +238,10 @@ def check_command(
         for task, item, row in found.examples:
             print_hanging(f"    {task} {item}: row {row:,}")
     wrong = sum(finding.wrong for finding in findings) + is_trained_on
-    print_text(f"{wrong} kind{'s' if wrong > 1 else ''} of fault" if wrong else "no fault found", style="bold")
+    print_text(
+        f"{wrong} kind{'s' if wrong > 1 else ''} of fault" if wrong else "no fault found",
+        style="bold",
+    )
     if strict and wrong:
         raise typer.Exit(PROBLEMS)
 
@@ -221,13 +263,22 @@ def _columns(given: Iterable[str]) -> dict[str, str | list[str]]:
     for text in given:
         part, mark, names = text.partition("=")
         if not mark or not names:
-            raise typer.BadParameter(f"--column: needed WHAT=COLUMN, such as prompt=frage, got {text!r}")
+            raise typer.BadParameter(
+                f"--column: needed WHAT=COLUMN, such as prompt=frage, got {text!r}"
+            )
         several = names.split(",")
         columns[part] = several if len(several) > 1 else names
     return columns
 
 
-_CHOOSERS = ("position", "longest option", "negative option", "no question", "option mass", "sure and wrong")
+_CHOOSERS = (
+    "position",
+    "longest option",
+    "negative option",
+    "no question",
+    "option mass",
+    "sure and wrong",
+)
 """Checks whose sentence is shown in any case, and whose items are not examples of a fault."""
 
 
@@ -257,7 +308,10 @@ your own: rows with a question, options and an answer
 
 def summary(probe: Probe) -> Iterator[str]:
     """Yield the lines with the contents, settings and fingerprint of a probe."""
-    ks = Counter("passage" if item.is_passage else "open" if item.k is None else f"k {item.k}" for item in probe)
+    ks = Counter(
+        "passage" if item.is_passage else "open" if item.k is None else f"k {item.k}"
+        for item in probe
+    )
     tasks = len({item.task for item in probe})
     yield f"{probe.name}: {len(probe):,} items, {tasks:,} task{'s' if tasks > 1 else ''}; {_counts(ks)}"
     yield f"categories: {_counts(Counter(item.category or 'none' for item in probe))}"
@@ -265,7 +319,9 @@ def summary(probe: Probe) -> Iterator[str]:
     decoding = settings.pop("decoding", None)
     yield ", ".join(f"{key} {value}" for key, value in settings.items())
     if decoding:
-        yield "generated answers: " + ", ".join(f"{key} {value}" for key, value in decoding.items() if value)
+        yield "generated answers: " + ", ".join(
+            f"{key} {value}" for key, value in decoding.items() if value
+        )
     if probe.plan:
         yield f"read as: {probe.plan}"
     yield f"fingerprint {probe.fingerprint}"

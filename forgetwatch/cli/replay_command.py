@@ -24,27 +24,40 @@ from forgetwatch.text import count, one_line
 
 
 def replay_command(
-    base: Annotated[str, typer.Argument(help="The model before the training: a checkpoint folder or a model id.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, JSONL in TRL's formats.")],
+    base: Annotated[
+        str,
+        typer.Argument(help="The model before the training: a checkpoint folder or a model id."),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File to write, JSONL in TRL's formats.")
+    ],
     rows: Annotated[int, typer.Option("--rows", "-n", help="Number of rows.")] = 500,
     run_of: Annotated[
         Path | None,
-        typer.Option("--for", help="A watched run: rows are about what it lost, and none has its questions."),
+        typer.Option(
+            "--for", help="A watched run: rows are about what it lost, and none has its questions."
+        ),
     ] = None,
     prompts: Annotated[
         Path | None,
-        typer.Option(help="File of prompts (text lines, JSONL, CSV, Parquet). Default: prompts over the categories."),
+        typer.Option(
+            help="File of prompts (text lines, JSONL, CSV, Parquet). Default: prompts over the categories."
+        ),
     ] = None,
     probe: Annotated[
         list[str] | None,
-        typer.Option(help="Also keep the questions of this probe out: a name or a file; may be repeated."),
+        typer.Option(
+            help="Also keep the questions of this probe out: a name or a file; may be repeated."
+        ),
     ] = None,
     plain: Annotated[
         bool, typer.Option("--plain", help="Plain text, also if the tokenizer has a chat template.")
     ] = False,
     tokens: Annotated[
         int | None,
-        typer.Option(help="Maximum number of tokens of a text; by default 192, at most half of what the model reads."),
+        typer.Option(
+            help="Maximum number of tokens of a text; by default 192, at most half of what the model reads."
+        ),
     ] = None,
     temperature: Annotated[float, typer.Option(help="Temperature of the sampling, above 0.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of the prompts and of the sampling.")] = 0,
@@ -66,9 +79,15 @@ def replay_command(
     from forgetwatch.scoring.model_loading import load_model, silence_loading
 
     silence_loading()
-    model, tokenizer = load_model(base, loading=Loading(trust_remote_code=trust_remote_code, device_map=device_map))
+    model, tokenizer = load_model(
+        base, loading=Loading(trust_remote_code=trust_remote_code, device_map=device_map)
+    )
     chat = not plain and bool(getattr(tokenizer, "chat_template", None))
-    drawn = shipped_prompts(chat=chat, categories=lost) if given is None else [Prompt(text, "") for text in given]
+    drawn = (
+        shipped_prompts(chat=chat, categories=lost)
+        if given is None
+        else [Prompt(text, "") for text in given]
+    )
     opening = f"sampling {count(rows)} texts of {base} {'in its chat template' if chat else 'as plain text'}"
     with shown("replay", opening=opening) as progress:
 
@@ -107,18 +126,28 @@ def _of_run(run_of: Path | None) -> tuple[dict[str, float], list[Probe]]:
     if run_of is None:
         return {}, [load_probe("standard"), *forbidden]
     last = Trajectory.from_run(run_of).final
-    lost = {name: float(group.forgotten) for name, group in last.by("category").items() if group.n and name}
+    lost = {
+        name: float(group.forgotten)
+        for name, group in last.by("category").items()
+        if group.n and name
+    }
     if not sum(lost.values()):
         log(f"{run_of} has lost no question: all categories get as many rows")
         lost = {}
     own = run_probe(run_of)
     if own is None:
-        log(f"{run_of}: its questions cannot be read; those of standard are kept out instead (--probe names others)")
+        log(
+            f"{run_of}: its questions cannot be read; those of standard are kept out instead (--probe names others)"
+        )
     return lost, [load_probe("standard") if own is None else own, *forbidden]
 
 
 def _read_prompts(path: Path) -> list[str]:
-    rows: list[Any] = [row for _, row in read_rows(path)] if path.suffix in SUFFIXES else [*training_texts([path])]
+    rows: list[Any] = (
+        [row for _, row in read_rows(path)]
+        if path.suffix in SUFFIXES
+        else [*training_texts([path])]
+    )
     found = [text for row in rows if (text := _prompt_of(row).strip())]
     if not found:
         raise ForgetwatchError(f"{path}: needed a prompt in each line or row, found none")
@@ -128,9 +157,17 @@ def _read_prompts(path: Path) -> list[str]:
 def _prompt_of(row: Any) -> str:
     """Return the prompt of a row: its column ``prompt``, the user's first message, or all its text."""
     if isinstance(row, dict):
-        asked = row.get("prompt") or row.get("messages") or row.get("question") or row.get("text") or row
+        asked = (
+            row.get("prompt")
+            or row.get("messages")
+            or row.get("question")
+            or row.get("text")
+            or row
+        )
         if isinstance(asked, Sequence) and not isinstance(asked, str):
-            asked = next((one for one in asked if isinstance(one, dict) and one.get("role") == "user"), asked)
+            asked = next(
+                (one for one in asked if isinstance(one, dict) and one.get("role") == "user"), asked
+            )
         return training_text(asked)
     return training_text(row)
 
@@ -142,10 +179,16 @@ def _print(found: Any, output: Path, *, rows: int, probes: Sequence[Probe]) -> N
         echo(f"{count(made)} of {count(rows)} rows; give more prompts, or --tokens, for the rest")
     if dropped := _dropped(found.dropped):
         echo(f"dropped: {dropped}")
-    by = ", ".join(f"{one_line(name)} {count(number)}" for name, number in sorted(found.categories.items()) if name)
+    by = ", ".join(
+        f"{one_line(name)} {count(number)}"
+        for name, number in sorted(found.categories.items())
+        if name
+    )
     if by:
         echo(f"categories: {by}")
-    echo(f"overlap with {names}: {count(found.overlap)} of {count(made)} rows share a question or eight words in a row")
+    echo(
+        f"overlap with {names}: {count(found.overlap)} of {count(made)} rows share a question or eight words in a row"
+    )
     echo(f"{count(made)} rows: {output}")
 
 

@@ -64,22 +64,33 @@ def report_command(
         ),
     ],
     detail: Annotated[
-        bool, typer.Option("--detail", help="Also print every look, correction, diagnostic and alarm.")
+        bool,
+        typer.Option("--detail", help="Also print every look, correction, diagnostic and alarm."),
     ] = False,
     json_path: JsonOption = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="Write a report: .html, .md, .csv or .json. Default: report.html in the run folder."
+            "--output",
+            "-o",
+            help="Write a report: .html, .md, .csv or .json. Default: report.html in the run folder.",
         ),
     ] = None,
-    plots: Annotated[Path | None, typer.Option(help="Draw pictures into this folder, as PNG and SVG.")] = None,
+    plots: Annotated[
+        Path | None, typer.Option(help="Draw pictures into this folder, as PNG and SVG.")
+    ] = None,
     model_card: Annotated[
-        bool, typer.Option("--model-card", help="Write the result into README.md, the model card in the output_dir.")
+        bool,
+        typer.Option(
+            "--model-card",
+            help="Write the result into README.md, the model card in the output_dir.",
+        ),
     ] = False,
     train: Annotated[
         list[Path] | None,
-        typer.Option(help="File of the training set, in any format: is what is lost near its rows? May be repeated."),
+        typer.Option(
+            help="File of the training set, in any format: is what is lost near its rows? May be repeated."
+        ),
     ] = None,
     tolerance: ToleranceOption = None,
     fail_if: FailIfOption = None,
@@ -89,7 +100,9 @@ def report_command(
     """Show a run: the last look against the start, its alarms, what to do, and the path of its page."""
     asked = None if policy is None else run_probe(runs[-1])
     limited = limits(
-        fail_if=fail_if, no_worse_than=no_worse_than, policy=None if policy is None else load_policy(policy, asked)
+        fail_if=fail_if,
+        no_worse_than=no_worse_than,
+        policy=None if policy is None else load_policy(policy, asked),
     )
     check_output(json_path, "a JSON document", kind="trajectory")
     check_distinct(json_path, output)
@@ -98,19 +111,31 @@ def report_command(
     tolerances = tolerated(tolerance)
     trajectory = read_stages(runs)
     if train and len(runs) > 1:
-        raise typer.BadParameter("--train: needed one run, whose training rows the questions are compared with")
+        raise typer.BadParameter(
+            "--train: needed one run, whose training rows the questions are compared with"
+        )
     if train and len(trajectory) < 2:
-        raise WatchError(f"{runs[0]}: --train needs a look after the start, found none; nothing is lost yet")
+        raise WatchError(
+            f"{runs[0]}: --train needs a look after the start, found none; nothing is lost yet"
+        )
     causes = _causes(runs[0], trajectory, train) if train else None
     has_advice = len(runs) == 1 and len(trajectory.own) > 1
     advice = advise(trajectory, runs[0], tolerance=tolerances) if has_advice else []
     json_alone = json_path == STDOUT
-    sides = Sides(before=trajectory.baseline, after=trajectory.last, probe=asked, trajectory=trajectory)
+    sides = Sides(
+        before=trajectory.baseline, after=trajectory.last, probe=asked, trajectory=trajectory
+    )
     results = judge(limited, (trajectory.final, sides), tolerance=tolerances)
     if json_path is not None:
         document = trajectory_json(trajectory, tolerance=tolerances)
-        document |= {"advice": [vars(one) for one in advice], "why": None if causes is None else causes_json(causes)}
-        write_json(document | ({"gate": [answer_json(one) for one in results]} if results else {}), json_path)
+        document |= {
+            "advice": [vars(one) for one in advice],
+            "why": None if causes is None else causes_json(causes),
+        }
+        write_json(
+            document | ({"gate": [answer_json(one) for one in results]} if results else {}),
+            json_path,
+        )
     if plots is not None:
         print_pictures(save_run(trajectory, plots), err=json_alone)
     if not json_alone:
@@ -118,7 +143,11 @@ def report_command(
         run_of = runs[0] if len(runs) == 1 else ""
         last = trajectory.final
         first = first_table(
-            last, trajectory=trajectory, run=run_of, tolerance=tolerances, gate=results[0] if results else None
+            last,
+            trajectory=trajectory,
+            run=run_of,
+            tolerance=tolerances,
+            gate=results[0] if results else None,
         )
         console.print(first_lines(first, last.notes), soft_wrap=True)
         if sentences := loss_sentences(last, trajectory):
@@ -143,7 +172,9 @@ def report_command(
     if model_card:
         folder = find_run_folder(runs[-1]).resolve()
         if folder.name != RUN_FOLDER:
-            raise WatchError(f"--model-card: needed the output_dir of a training or its {RUN_FOLDER}, got {folder}")
+            raise WatchError(
+                f"--model-card: needed the output_dir of a training or its {RUN_FOLDER}, got {folder}"
+            )
         card = folder.parent / CARD
         write_card(card, trajectory, tolerance=tolerances)
         echo(f"model card: {card}", err=json_alone)
@@ -155,7 +186,9 @@ def _causes(run: Path, trajectory: Trajectory, train: Sequence[Path]) -> Causes:
     """Return why the last look of a run lost answers, with the nearness to the rows of some files."""
     probe = run_probe(run)
     if probe is None:
-        raise SnapshotError(f"{run}: needed the probe of the run (probe.jsonl), to compare its questions with rows")
+        raise SnapshotError(
+            f"{run}: needed the probe of the run (probe.jsonl), to compare its questions with rows"
+        )
     texts, named = list(training_texts(train)), ", ".join(map(str, train))
     try:
         near = nearness_to(probe.items, texts).tolist()
@@ -179,7 +212,9 @@ def _show_advice(found: Sequence[Advice]) -> None:
         if number == 1:
             echo("")
             print_hanging("To try, the least work first; measure again after each:", style="bold")
-        print_hanging(f"{number}. {one_line(one.text)}{f' [{one.measured}]' if one.measured else ''}")
+        print_hanging(
+            f"{number}. {one_line(one.text)}{f' [{one.measured}]' if one.measured else ''}"
+        )
         if one.command:
             echo(f"   {one.command}")
     if any(one.measured for one in proposals):
@@ -214,14 +249,26 @@ def _cause_line(cause: Cause) -> str:
     if cause.separation is None or cause.explained is None:
         return f"{COLUMNS[cause.column]:<44}{cells}   too few to test"
     share, chance = percent(cause.explained.share), percent(cause.explained.permuted)
-    return f"{COLUMNS[cause.column]:<44}{cells}   {share} % (chance {chance}), p {cause.p_value:.2g}"
+    return (
+        f"{COLUMNS[cause.column]:<44}{cells}   {share} % (chance {chance}), p {cause.p_value:.2g}"
+    )
 
 
 def _write(
-    trajectory: Trajectory, runs: Sequence[Path], output: Path | None, *, tolerance: Tolerance, causes: Causes | None
+    trajectory: Trajectory,
+    runs: Sequence[Path],
+    output: Path | None,
+    *,
+    tolerance: Tolerance,
+    causes: Causes | None,
 ) -> str:
     """Write the report, and return a line with its path, or with the reason why the page could not be written."""
-    changed = flips(trajectory.baseline, trajectory.last, probe=run_probe(runs[0]), first=first_forgotten(trajectory))
+    changed = flips(
+        trajectory.baseline,
+        trajectory.last,
+        probe=run_probe(runs[0]),
+        first=first_forgotten(trajectory),
+    )
     path = output or find_run_folder(runs[-1]) / REPORT
     last = trajectory.final
     title = " → ".join(map(run_name, runs))

@@ -41,7 +41,11 @@ def read_outcomes(path: Path, metric: str | None = None, *, texts: bool = False)
 
 
 def resolve_all(
-    given: Sequence[str], probe: Probe | None, metric: str | None = None, *, loading: Loading = Loading()
+    given: Sequence[str],
+    probe: Probe | None,
+    metric: str | None = None,
+    *,
+    loading: Loading = Loading(),
 ) -> list[Snapshot]:
     """Return the snapshots of both sides of a comparison, as `resolve`.
 
@@ -51,32 +55,45 @@ def resolve_all(
     found = [
         _named(read_outcomes(carried), one)
         if probe is None and (carried := _carried(one, given)) is not None
-        else (_of_run(one, loading) if probe is None else None) or resolve(one, probe, metric, loading=loading)
+        else (_of_run(one, loading) if probe is None else None)
+        or resolve(one, probe, metric, loading=loading)
         for one in given
     ]
     if metric is not None and not any("metric" in one.meta for one in found):
-        raise SnapshotError(f"--metric {metric}: chooses among those of a harness's log, and none of these is one")
+        raise SnapshotError(
+            f"--metric {metric}: chooses among those of a harness's log, and none of these is one"
+        )
     return found
 
 
 def _of_run(given: str, loading: Loading) -> Snapshot | None:
     """Return a checkpoint without a look, scored on the items of its run; None if that is not at hand."""
     folder = Path(given).parent
-    is_saved = Path(given).is_dir() and Path(given).name.startswith("checkpoint-") and is_run_folder(folder)
+    is_saved = (
+        Path(given).is_dir()
+        and Path(given).name.startswith("checkpoint-")
+        and is_run_folder(folder)
+    )
     if not is_saved or (probe := run_probe(folder)) is None:
         return None
     items = Description.read(find_run_folder(folder)).values.get("items")
     has_copy = (Path(given) / CARRIED).is_dir()
-    why = "its files are not those of the look that it carries" if has_copy else "no look of its own"
+    why = (
+        "its files are not those of the look that it carries" if has_copy else "no look of its own"
+    )
     echo(f"{given}: {why}; it is scored on the items of its run", err=True)
     scored = resolve(given, probe.head(items or len(probe)), loading=loading)
-    return Subset.from_probe(probe, items=items, generates=True).describe(scored, fingerprint=probe.fingerprint)
+    return Subset.from_probe(probe, items=items, generates=True).describe(
+        scored, fingerprint=probe.fingerprint
+    )
 
 
 def _named(carried: Snapshot, given: str) -> Snapshot:
     """Return a look that a checkpoint carries, under the name that was given."""
     return replace(
-        carried, meta={name: value for name, value in carried.meta.items() if name != "step"} | {"model": given}
+        carried,
+        meta={name: value for name, value in carried.meta.items() if name != "step"}
+        | {"model": given},
     )
 
 
@@ -99,9 +116,15 @@ def _carried(given: str, sides: Sequence[str]) -> Path | None:
     for side in sides:
         if (baseline := carried_baseline(Path(side))) is not None:
             made_of = str(read_snapshot(baseline).meta.get("model"))
-            is_same = given == made_of or (Path(given).exists() and Path(given).resolve() == Path(made_of).resolve())
-            if is_same and Description.read(baseline.parent).model.get("files") == _files(Path(given)):
-                echo(f"{given}: the baseline that {side} carries, without scoring it again", err=True)
+            is_same = given == made_of or (
+                Path(given).exists() and Path(given).resolve() == Path(made_of).resolve()
+            )
+            if is_same and Description.read(baseline.parent).model.get("files") == _files(
+                Path(given)
+            ):
+                echo(
+                    f"{given}: the baseline that {side} carries, without scoring it again", err=True
+                )
                 return baseline
     return None
 
@@ -129,7 +152,9 @@ def resolve(
         return read_outcomes(path, metric)
     is_model = path.exists()
     # A name in the form of a path is never looked up as a model id.
-    if not is_model and (path.is_symlink() or path.suffix in SUFFIXES or given.startswith((".", "/"))):
+    if not is_model and (
+        path.is_symlink() or path.suffix in SUFFIXES or given.startswith((".", "/"))
+    ):
         raise SnapshotError(f"{given}: no such file or folder{did_you_mean_path(path)}")
     if probe is None and is_model:
         raise SnapshotError(
@@ -137,7 +162,9 @@ def resolve(
         )
     if probe is None:
         near = did_you_mean_path(path)
-        raise SnapshotError(f"{given}: no such file or folder{near or ';'} a model id needs --probe (such as standard)")
+        raise SnapshotError(
+            f"{given}: no such file or folder{near or ';'} a model id needs --probe (such as standard)"
+        )
     if metric is not None:
         raise SnapshotError(
             f"{given}: a model, scored by the probe alone; --metric chooses among those of a harness's log"
@@ -169,27 +196,47 @@ def fitted(probe: Probe, base: str, *, loading: Loading = Loading(), run: str | 
     if made is None or not described_levels(made.name):
         if not is_outcomes(base):
             made = at_levels(probe, lambda tried: resolve(base, tried, loading=loading))
-        elif described_levels(found := str((read_outcomes(Path(base)).meta.get("probe") or {}).get("name"))):
+        elif described_levels(
+            found := str((read_outcomes(Path(base)).meta.get("probe") or {}).get("name"))
+        ):
             made = load_probe(found)
         else:
-            raise ProbeError(f"{base}: outcomes of {found}; needed those of a ladder, or a model to fit it to")
+            raise ProbeError(
+                f"{base}: outcomes of {found}; needed those of a ladder, or a model to fit it to"
+            )
     echo(f"ladder: {described_levels(made.name)}", err=True)
     return made
 
 
-def with_questions(changed: list[Flip], given: str, snapshot: Snapshot, metric: str | None) -> list[Flip]:
+def with_questions(
+    changed: list[Flip], given: str, snapshot: Snapshot, metric: str | None
+) -> list[Flip]:
     """Return the flips with the text of their questions, taken in a second pass from another tool's log.
 
     The log is that of the side before: as it was given, the snapshot that was read from it, and by which metric.
     """
     if snapshot.table["question"].null_count < len(snapshot):
         rows = zip(*(snapshot.texts(name) for name in ("task", "item_id", "question")), strict=True)
-        texts = {(task, item_id): QuestionText.from_column(text) for task, item_id, text in rows if text}
-        return [replace(flip, item=flip.item or texts.get((flip.task, flip.item_id))) for flip in changed]
-    if "tool" not in snapshot.meta or not Path(given).exists() or all(flip.item for flip in changed):
+        texts = {
+            (task, item_id): QuestionText.from_column(text) for task, item_id, text in rows if text
+        }
+        return [
+            replace(flip, item=flip.item or texts.get((flip.task, flip.item_id)))
+            for flip in changed
+        ]
+    if (
+        "tool" not in snapshot.meta
+        or not Path(given).exists()
+        or all(flip.item for flip in changed)
+    ):
         return changed
-    listed = {what: [flip for flip in sort_flips(changed) if flip.what == what][:_QUESTIONS] for what in get_args(What)}
-    store = QuestionStore(flip.content_hash for some in listed.values() for flip in some if flip.content_hash)
+    listed = {
+        what: [flip for flip in sort_flips(changed) if flip.what == what][:_QUESTIONS]
+        for what in get_args(What)
+    }
+    store = QuestionStore(
+        flip.content_hash for some in listed.values() for flip in some if flip.content_hash
+    )
     with bytes_bar(f"reading questions in {given}") as progress:
         load_snapshot(given, metric=metric, progress=progress, kept=store)
 

@@ -23,9 +23,13 @@ from forgetwatch.snapshot import Snapshot, save_snapshot
 
 
 def score_command(
-    model: Annotated[str, typer.Argument(help="A checkpoint folder, an adapter folder, or a model id.")],
+    model: Annotated[
+        str, typer.Argument(help="A checkpoint folder, an adapter folder, or a model id.")
+    ],
     probe: Annotated[str, typer.Option(help="Probe to score: a name or a file.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Snapshot file to write (Parquet).")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Snapshot file to write (Parquet).")
+    ],
     trust_remote_code: TrustOption = False,
     device_map: DeviceMapOption = None,
 ) -> None:
@@ -40,7 +44,9 @@ def score_command(
         check_output(output, "a snapshot", [probe])
         # Checked before the model is loaded: scoring may take hours.
         if not os.access(folder := output.absolute().parent, os.W_OK):
-            raise SnapshotError(f"{output}: needed a folder that can be written to, and {folder} cannot")
+            raise SnapshotError(
+                f"{output}: needed a folder that can be written to, and {folder} cannot"
+            )
         check_device_map(device_map)
         loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)
         items = fitted(items, model, loading=loading)
@@ -62,9 +68,19 @@ def _print_result(snapshot: Snapshot, output: Path) -> None:
         if outcome != "ok":
             echo(f"{count:,} {outcome}")
     if not scored and not passages:
-        raise SnapshotError(f"none of the {len(snapshot):,} items could be scored; {output} has the reason for each")
+        raise SnapshotError(
+            f"none of the {len(snapshot):,} items could be scored; {output} has the reason for each"
+        )
     if repeated := repeated_prompts(snapshot):
         echo(repeated)
-    parts = [f"{scored:,} items scored, {100 * float(np.nanmean(correct)):.1f} % right"] if scored else []
-    parts += [f"{passages:,} passages scored, {snapshot_bits(snapshot):.3f} bits per byte"] if passages else []
+    parts = (
+        [f"{scored:,} items scored, {100 * float(np.nanmean(correct)):.1f} % right"]
+        if scored
+        else []
+    )
+    parts += (
+        [f"{passages:,} passages scored, {snapshot_bits(snapshot):.3f} bits per byte"]
+        if passages
+        else []
+    )
     echo(f"{', '.join(parts)}, {snapshot.meta['seconds']:.1f} s: {output}")

@@ -45,21 +45,34 @@ _NAMED: Final = 5
 def study_command(
     study: Annotated[
         Path,
-        typer.Argument(metavar="STUDY.yaml", help="The pairs, in stages; configs/paper.yaml of the repository is one."),
+        typer.Argument(
+            metavar="STUDY.yaml",
+            help="The pairs, in stages; configs/paper.yaml of the repository is one.",
+        ),
     ],
     probe: Annotated[
-        str | None, typer.Option("--probe", help="Probe that scores models, in place of the file's own.")
+        str | None,
+        typer.Option("--probe", help="Probe that scores models, in place of the file's own."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder for all files; default: the study's name, next to the file."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for all files; default: the study's name, next to the file.",
+        ),
     ] = None,
     json_path: JsonOption = None,
     with_findings: Annotated[
-        bool, typer.Option("--findings", help="Ask the findings of arXiv 2510.17776 of these pairs.")
+        bool,
+        typer.Option("--findings", help="Ask the findings of arXiv 2510.17776 of these pairs."),
     ] = False,
     with_latex: Annotated[
-        bool, typer.Option("--latex", help="Write the paper's tables as study.tex too, for the LaTeX package booktabs.")
+        bool,
+        typer.Option(
+            "--latex",
+            help="Write the paper's tables as study.tex too, for the LaTeX package booktabs.",
+        ),
     ] = False,
     trust_remote_code: TrustOption = False,
     device_map: DeviceMapOption = None,
@@ -136,7 +149,9 @@ def study_command(
             )
 
 
-def _show(study: Study, folder: Path, json_path: Path | None, *, with_findings: bool, with_latex: bool) -> None:
+def _show(
+    study: Study, folder: Path, json_path: Path | None, *, with_findings: bool, with_latex: bool
+) -> None:
     """Write all numbers, print the table, and draw the figures.
 
     A figure that cannot be drawn is a line, and no error: scripts that read the numbers go on.

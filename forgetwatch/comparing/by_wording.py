@@ -62,12 +62,16 @@ def wording_changes(groups: Sequence[Group], pairs: AlignedPairs) -> WordingChan
     found = [
         (group.name, estimate.change)
         for group in groups
-        if group.level == "wording" and group.n >= FEWEST and (estimate := group[NET_ESTIMATE]) is not None
+        if group.level == "wording"
+        and group.n >= FEWEST
+        and (estimate := group[NET_ESTIMATE]) is not None
     ]
     if len(found) < 2:
         return None
     names = [name for name, _ in found]
-    codes = np.array([names.index(name) if name in names else -1 for name in pairs.wording.names])[pairs.wording.code]
+    codes = np.array([names.index(name) if name in names else -1 for name in pairs.wording.names])[
+        pairs.wording.code
+    ]
     kept = pairs.take(codes >= 0)
     wording, rule = codes[codes >= 0], margin_rule(pairs)
     changes = kept.after.astype(np.float64) - kept.before
@@ -79,5 +83,7 @@ def wording_changes(groups: Sequence[Group], pairs: AlignedPairs) -> WordingChan
     stratum = kept.question if several else kept.category.code
     p_value = equal_change_p_value(changes, wording, stratum, np.random.default_rng(_SEED))
     return WordingChanges(
-        changes={name: change.mean for name, change in found}, p_value=p_value, asked_in="each" if several else "one"
+        changes={name: change.mean for name, change in found},
+        p_value=p_value,
+        asked_in="each" if several else "one",
     )

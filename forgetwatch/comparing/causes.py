@@ -146,14 +146,20 @@ class Causes:
         asked = {one.column for one in tested}
         told = ["how sure it was"] if "sure" in asked else []
         told += ["the nearness to the new data"] if "near" in asked else []
-        return f"neither {' nor '.join(told)} explains it" if len(told) > 1 else f"{told[0]} does not explain it"
+        return (
+            f"neither {' nor '.join(told)} explains it"
+            if len(told) > 1
+            else f"{told[0]} does not explain it"
+        )
 
     def answers_text(self) -> str:
         """Return the sentence on answers that are lost as a whole; empty if they are few of the losses."""
         whole = [one for one in self.answers if one.lost >= 3 and 2 * one.lost >= one.items]
         if 3 * sum(one.lost for one in whole) < self.lost or not whole:
             return ""
-        shown = ", ".join(f"{one_line(one.text)} {one.lost} of {one.items}" for one in whole[:_SHOWN])
+        shown = ", ".join(
+            f"{one_line(one.text)} {one.lost} of {one.items}" for one in whole[:_SHOWN]
+        )
         return f"whole answers are lost, which count as one observation each: {shown}"
 
     def between_text(self) -> str:
@@ -194,7 +200,10 @@ def why_lost(
     lost = now[rows] == 0
     names = [before.texts(name)[pairing.before][rows] for name in ("task", "item_id", "category")]
     category = np.unique(names[2].astype(str), return_inverse=True)[1]
-    keys = [(str(task), str(one)) for task, one in zip(names[0].tolist(), names[1].tolist(), strict=True)]
+    keys = [
+        (str(task), str(one))
+        for task, one in zip(names[0].tolist(), names[1].tolist(), strict=True)
+    ]
     columns: dict[Column, Floats] = {"sure": np.clip(sure[rows], -1e3, 1e3)}
     if near is not None:
         columns["near"] = np.array([near.get(key, math.nan) for key in keys], float)
@@ -214,12 +223,16 @@ def why_lost(
                 column=name,
                 parts=_parts(column, lost, category),
                 separation=(tested := separation(lost, column, stratum, cluster=clusters)),
-                explained=None if tested is None else explained(lost, column, stratum, cluster=clusters),
+                explained=None
+                if tested is None
+                else explained(lost, column, stratum, cluster=clusters),
                 doubt=_DOUBT / len(columns),
             )
         )
     uses = []
-    for one, used in sorted((words or {}).items(), key=lambda pair: -(pair[1] if math.isfinite(pair[1]) else -1.0)):
+    for one, used in sorted(
+        (words or {}).items(), key=lambda pair: -(pair[1] if math.isfinite(pair[1]) else -1.0)
+    ):
         inside = names[2] == one
         uses.append(CategoryUse(one, int(inside.sum()), int(lost[inside].sum()), used))
     return Causes(
@@ -232,7 +245,9 @@ def why_lost(
     )
 
 
-def _by_answer(answers: list[RightAnswer | None], lost: NDArray[np.bool_]) -> tuple[AnswerLost, ...]:
+def _by_answer(
+    answers: list[RightAnswer | None], lost: NDArray[np.bool_]
+) -> tuple[AnswerLost, ...]:
     texts = ["" if one is None or one.is_private else one.text for one in answers]
     names, which, sizes = np.unique(texts, return_inverse=True, return_counts=True)
     of_each = np.bincount(which, weights=lost)
@@ -265,10 +280,14 @@ def _tenth(column: Floats) -> NDArray[np.int64]:
     known = column[np.isfinite(column)]
     if not len(known):
         return np.zeros(len(column), np.int64)
-    return np.where(np.isfinite(column), np.searchsorted(np.quantile(known, np.arange(1, 10) / 10), column), 0)
+    return np.where(
+        np.isfinite(column), np.searchsorted(np.quantile(known, np.arange(1, 10) / 10), column), 0
+    )
 
 
-def _parts(column: Floats, lost: NDArray[np.bool_], category: NDArray[np.int64]) -> tuple[Part, ...]:
+def _parts(
+    column: Floats, lost: NDArray[np.bool_], category: NDArray[np.int64]
+) -> tuple[Part, ...]:
     known = np.flatnonzero(np.isfinite(column))
     number = 10 if len(known) >= 100 else 3
     place = np.empty(len(known), np.int64)

@@ -65,7 +65,10 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
     _check_rules(before, after)
     _check_norms(before, after)
     probe_before, probe_after = before.meta.get("probe") or {}, after.meta.get("probe") or {}
-    for name, remedy in (("scoring", ""), ("rendering", ", or pass --allow-prompt-mismatch to compare")):
+    for name, remedy in (
+        ("scoring", ""),
+        ("rendering", ", or pass --allow-prompt-mismatch to compare"),
+    ):
         if name == "rendering" and allow_prompt_mismatch:
             continue
         if name in probe_before and name in probe_after and probe_before[name] != probe_after[name]:
@@ -115,11 +118,18 @@ def _check_metrics(before: Snapshot, after: Snapshot) -> None:
     """Refuse logs that were graded by unlike metrics, or by unlike filters of one."""
     if not all("metric" in side.meta for side in (before, after)):  # own snapshots have none
         return
-    tasks_before, tasks_after = (side.table["task"].unique().to_pylist() for side in (before, after))
+    tasks_before, tasks_after = (
+        side.table["task"].unique().to_pylist() for side in (before, after)
+    )
     for task in (task for task in tasks_before if task in tasks_after):
-        metrics = [str((side.meta.get("metrics") or {}).get(task, side.meta["metric"])) for side in (before, after)]
+        metrics = [
+            str((side.meta.get("metrics") or {}).get(task, side.meta["metric"]))
+            for side in (before, after)
+        ]
         names = {metric.partition(",")[0] for metric in metrics}
-        filters = {metric.partition(",")[2] for metric in metrics} - {""}  # "acc,none": the filter may be left out
+        filters = {metric.partition(",")[2] for metric in metrics} - {
+            ""
+        }  # "acc,none": the filter may be left out
         if len(names) > 1 or len(filters) > 1:
             raise MismatchError(
                 f"task {task!r}: {before.label} is graded by {metrics[0]} and {after.label} by {metrics[1]}; name a "
@@ -135,22 +145,42 @@ def setting_differences(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
     notes = _by_task("norms of the score that decides", before.norms, after.norms)
     if all("autocast" in side.meta for side in (before, after)):
         one, other = (side.meta["autocast"] or "none" for side in (before, after))
-        notes += [f"autocast differs, and rounding with it: {one} before, {other} after"] if one != other else []
+        notes += (
+            [f"autocast differs, and rounding with it: {one} before, {other} after"]
+            if one != other
+            else []
+        )
     if not all("date" in side.meta for side in (before, after)):  # only harness logs have a date
         return tuple(notes)
-    for name, words in (("task_versions", "versions of the task"), ("num_fewshot", "examples in the prompt")):
+    for name, words in (
+        ("task_versions", "versions of the task"),
+        ("num_fewshot", "examples in the prompt"),
+    ):
         notes += _by_task(words, before.meta.get(name) or {}, after.meta.get(name) or {})
-    for name, words in (("chat_template_sha", "a chat template"), ("system_instruction_sha", "a system instruction")):
+    for name, words in (
+        ("chat_template_sha", "a chat template"),
+        ("system_instruction_sha", "a system instruction"),
+    ):
         hash_before, hash_after = before.meta.get(name), after.meta.get(name)
         if hash_before != hash_after:
-            when = "with another text" if hash_before and hash_after else "before only" if hash_before else "after only"
+            when = (
+                "with another text"
+                if hash_before and hash_after
+                else "before only"
+                if hash_before
+                else "after only"
+            )
             notes.append(f"{words} was used {when}")
     return tuple(notes)
 
 
 def _by_task(words: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Return a note on the tasks of which a setting differs; empty if there are none."""
-    unlike = [f"{task} {one} and {after[task]}" for task, one in before.items() if after.get(task, one) != one]
+    unlike = [
+        f"{task} {one} and {after[task]}"
+        for task, one in before.items()
+        if after.get(task, one) != one
+    ]
     return [f"{words} differ: {some_of(unlike, 3)}"] if unlike else []
 
 
@@ -158,7 +188,11 @@ def _unlike_spelling(before: Snapshot, after: Snapshot) -> str:
     """Return a remark on ids that differ by zeros (1, 1.0 and 001), spaces or Unicode form alone; else empty."""
     ours, theirs = set(before.texts("item_id")), set(after.texts("item_id"))
     numbers = {_spelling(name): name for name in ours - theirs}
-    pairs = [(numbers[number], name) for name in sorted(theirs - ours) if (number := _spelling(name)) in numbers]
+    pairs = [
+        (numbers[number], name)
+        for name in sorted(theirs - ours)
+        if (number := _spelling(name)) in numbers
+    ]
     if not pairs:
         return ""
     one, other = pairs[0]
@@ -170,7 +204,9 @@ def _spelling(name: str) -> str:
     return " ".join(unicodedata.normalize("NFC", name).split()) if number is None else number[1]
 
 
-def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismatch: OnMismatch) -> None:
+def check_pairing(
+    before: Snapshot, after: Snapshot, pairing: Pairing, on_mismatch: OnMismatch
+) -> None:
     """Refuse snapshots of unlike items, unless the items of both sides are wanted, and of unlike numbers of samples."""
     names = f"{before.label} ({len(before):,} rows) and {after.label} ({len(after):,} rows)"
     if not pairing.before.size:
@@ -183,7 +219,9 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
             why = f"{pairing.content_differs:,} ids are on both sides, and all of them differ in {column}"
         why = _unlike_spelling(before, after) or why
         raise MismatchError(f"{names} have no item in common; {why}")
-    counts = sorted({int(n) for side in (before, after) for n in np.unique(np.bincount(item_codes(side)))})
+    counts = sorted(
+        {int(n) for side in (before, after) for n in np.unique(np.bincount(item_codes(side)))}
+    )
     # Equal numbers may still be other sample indices, which leaves fewer pairs than items times samples.
     if len(counts) > 1 or len(pairing.before) < counts[0] * len(np.unique(pairing.item)):
         raise MismatchError(
@@ -192,11 +230,17 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
         )
     probes = {str((side.meta.get("probe") or {}).get("name")) for side in (before, after)}
     ladders = len(probes) > 1 and all(re.match(r"ladder-[1-8]{10}\b", name) for name in probes)
-    if pairing.complete or on_mismatch == "intersect" or ladders:  # ladders share what is near the levels of both
+    if (
+        pairing.complete or on_mismatch == "intersect" or ladders
+    ):  # ladders share what is near the levels of both
         return
     if unlike := _unlike_wordings(before, after, pairing):
         raise MismatchError(f"{names} {unlike}")
-    differs = f" ({pairing.content_differs:,} ids have unlike questions)" if pairing.content_differs else ""
+    differs = (
+        f" ({pairing.content_differs:,} ids have unlike questions)"
+        if pairing.content_differs
+        else ""
+    )
     if spelling := _unlike_spelling(before, after):
         differs = f" ({spelling})"
     raise MismatchError(
@@ -212,7 +256,11 @@ def _unlike_wordings(before: Snapshot, after: Snapshot, pairing: Pairing) -> str
     asked = [
         dict(
             zip(
-                zip(side.texts("task")[rows].tolist(), side.texts("content_hash")[rows].tolist(), strict=True),
+                zip(
+                    side.texts("task")[rows].tolist(),
+                    side.texts("content_hash")[rows].tolist(),
+                    strict=True,
+                ),
                 side.table["wording"].take(rows).fill_null(SHIPPED).to_pylist(),
                 strict=True,
             )
@@ -248,12 +296,17 @@ def check_options(before: Snapshot, after: Snapshot, pairing: Pairing) -> None:
         )
 
 
-def check_prompts(before: Snapshot, after: Snapshot, pairing: Pairing, *, allow_prompt_mismatch: bool) -> int:
+def check_prompts(
+    before: Snapshot, after: Snapshot, pairing: Pairing, *, allow_prompt_mismatch: bool
+) -> int:
     """Return the number of items whose prompts differ.
 
     More than `PROMPT_TOLERANCE` of them are refused unless that is allowed.
     """
-    differs, items = prompt_differences(before, after, pairing, "prompt_hash"), len(np.unique(pairing.item))
+    differs, items = (
+        prompt_differences(before, after, pairing, "prompt_hash"),
+        len(np.unique(pairing.item)),
+    )
     if differs > PROMPT_TOLERANCE * items and not allow_prompt_mismatch:
         rendered = [
             f"{side.label} ({side.meta.get('probe', {}).get('rendering', 'unknown')} prompt)"
@@ -273,7 +326,10 @@ def prompt_differences(before: Snapshot, after: Snapshot, pairing: Pairing, colu
     """
     if before.missing(column) or after.missing(column):
         return 0
-    of_before, of_after = before.table[column].take(pairing.before), after.table[column].take(pairing.after)
+    of_before, of_after = (
+        before.table[column].take(pairing.before),
+        after.table[column].take(pairing.after),
+    )
     differs = np.asarray(pc.fill_null(pc.not_equal(of_before, of_after), False))
     return len(np.unique(pairing.item[differs]))
 
@@ -283,11 +339,19 @@ def repeated_prompts(snapshot: Snapshot) -> str:
 
     The tokenizer or the chat template has left out what they differ in, or they are one question with unlike keys.
     """
-    rows = np.flatnonzero(~snapshot.is_unscored & np.asarray(snapshot.table["prompt_hash"].is_valid()))
-    prompt, question = (codes(snapshot.table[name].take(rows)) for name in ("prompt_hash", "content_hash"))
+    rows = np.flatnonzero(
+        ~snapshot.is_unscored & np.asarray(snapshot.table["prompt_hash"].is_valid())
+    )
+    prompt, question = (
+        codes(snapshot.table[name].take(rows)) for name in ("prompt_hash", "content_hash")
+    )
     # One row for each pair of prompt and question: samples of an item, and equal questions, are no repeat.
     first = np.unique(np.stack([prompt, question]), axis=1, return_index=True)[1]
-    repeated = np.isin(prompt[first], np.flatnonzero(np.bincount(prompt[first]) > 1)) if rows.size else first
+    repeated = (
+        np.isin(prompt[first], np.flatnonzero(np.bincount(prompt[first]) > 1))
+        if rows.size
+        else first
+    )
     if not repeated.any():
         return ""
     names = [repr(name) for name in snapshot.texts("item_id")[np.sort(rows[first[repeated]])]]
@@ -297,7 +361,9 @@ def repeated_prompts(snapshot: Snapshot) -> str:
     )
 
 
-def align_repeat(before: Snapshot, null: Snapshot) -> tuple[tuple[NDArray[np.float64], NDArray[np.int64]], list[str]]:
+def align_repeat(
+    before: Snapshot, null: Snapshot
+) -> tuple[tuple[NDArray[np.float64], NDArray[np.int64]], list[str]]:
     """Return the answers of the same weights measured again, and notes.
 
     The answers are right (1, 0 or nan) and the option that was chosen (`NONE` for none), each [rows of `before`].
@@ -307,14 +373,20 @@ def align_repeat(before: Snapshot, null: Snapshot) -> tuple[tuple[NDArray[np.flo
     check_settings(before, null, allow_prompt_mismatch=False)
     pairing = pair(before, null)
     if not pairing.before.size:
-        raise MismatchError(f"{null.label} has no item of {before.label}; the null is the same weights measured again")
+        raise MismatchError(
+            f"{null.label} has no item of {before.label}; the null is the same weights measured again"
+        )
     steps, models = ((before.meta.get(name), null.meta.get(name)) for name in ("step", "model"))
     if None not in steps and steps[0] != steps[1]:
         raise MismatchError(
             f"the null was measured at step {steps[1]}, and {before.label} at step {steps[0]}; the null is the same "
             "weights measured again"
         )
-    differs = [f"the null names another model, {models[1]}"] if None not in models and models[0] != models[1] else []
+    differs = (
+        [f"the null names another model, {models[1]}"]
+        if None not in models and models[0] != models[1]
+        else []
+    )
     per_item = [len(side) / len(np.unique(item_codes(side))) for side in (before, null)]
     if per_item[0] != per_item[1]:
         raise MismatchError(
@@ -325,7 +397,9 @@ def align_repeat(before: Snapshot, null: Snapshot) -> tuple[tuple[NDArray[np.flo
     again[pairing.before] = null.right_as_base[pairing.after]
     if not null.missing("chosen"):
         chosen[pairing.before] = null.ints("chosen")[pairing.after]
-    if not np.isfinite(again).any() and not null.is_passage.any():  # passages have no flips, and no noise of them
+    if (
+        not np.isfinite(again).any() and not null.is_passage.any()
+    ):  # passages have no flips, and no noise of them
         differs.append("the null has no scored item, so the noise is not known")
     return (again, chosen), differs
 
@@ -333,7 +407,9 @@ def align_repeat(before: Snapshot, null: Snapshot) -> tuple[tuple[NDArray[np.flo
 def is_of_run(before: Snapshot, after: Snapshot) -> bool:
     """Return True if `before` is the baseline of the run of which `after` is a look."""
     run = after.meta.get("run")
-    return run is not None and before.meta.get("run") == run and before.meta.get("look") == "baseline"
+    return (
+        run is not None and before.meta.get("run") == run and before.meta.get("look") == "baseline"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -362,7 +438,9 @@ class Subset:
         """
         generated = [] if generates else filter(probe.is_generated, probe)
         left_out = frozenset((item.task, item.id) for item in generated if not item.must_pass)
-        evaluated = {item.category for item in probe.items[:items] if (item.task, item.id) not in left_out}
+        evaluated = {
+            item.category for item in probe.items[:items] if (item.task, item.id) not in left_out
+        }
         return cls(
             items=items,
             total=None if items is None else len(probe),
@@ -395,7 +473,9 @@ class Subset:
         """Return the subset that one look evaluated, by its metadata and outcomes; raises as `from_metadata`."""
         rows = np.flatnonzero(look.texts("outcome") == LEFT_OUT)
         tasks, ids = look.texts("task")[rows], look.texts("item_id")[rows]
-        return replace(cls.from_metadata(look.meta), left_out=frozenset(zip(tasks, ids, strict=True)))
+        return replace(
+            cls.from_metadata(look.meta), left_out=frozenset(zip(tasks, ids, strict=True))
+        )
 
     @classmethod
     def common(cls, looks: Sequence[Snapshot]) -> Self:
@@ -406,7 +486,9 @@ class Subset:
         subsets = [cls.from_look(look) for look in looks]
         left_out = frozenset[tuple[str, str]]().union(*(subset.left_out for subset in subsets))
         prefixes = [subset for subset in subsets if subset.items is not None]
-        if not prefixes or not _of_one_probe(looks):  # a prefix of one probe is no prefix of another
+        if not prefixes or not _of_one_probe(
+            looks
+        ):  # a prefix of one probe is no prefix of another
             return cls(left_out=left_out)
         # Looks of the whole probe have no prefix, and limit none.
         return replace(min(prefixes, key=lambda subset: subset.items or 0), left_out=left_out)
@@ -420,7 +502,11 @@ class Subset:
         if not self.left_out:
             return cut
         kept = np.array([key not in self.left_out for key in cut.item_keys])
-        return cut if kept.all() or not kept.any() else replace(cut, table=cut.table.filter(pa.array(kept)))
+        return (
+            cut
+            if kept.all() or not kept.any()
+            else replace(cut, table=cut.table.filter(pa.array(kept)))
+        )
 
     def apply_to_reference(self, reference: Snapshot, *, baseline: Snapshot) -> Snapshot:
         """Return the rows of a snapshot in any order of items that pair with the subset of a run's baseline."""
@@ -432,7 +518,9 @@ class Subset:
 
     def describe(self, look: Snapshot, *, fingerprint: str | None) -> Snapshot:
         """Return a look of the subset; its metadata name the prefix, the probe and the categories that are missing."""
-        of: dict[str, Any] = {"missing_categories": list(self.missing_categories)} if self.missing_categories else {}
+        of: dict[str, Any] = (
+            {"missing_categories": list(self.missing_categories)} if self.missing_categories else {}
+        )
         if self.items is not None and self.total is not None and self.items < self.total:
             of |= {"fingerprint": fingerprint, "items": self.items, "of": self.total}
         if not of:
@@ -466,7 +554,11 @@ def cut_to_common(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot
 
 
 def select(
-    snapshot: Snapshot, *, tasks: Sequence[str] = (), categories: Sequence[str] = (), items: Sequence[str] = ()
+    snapshot: Snapshot,
+    *,
+    tasks: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    items: Sequence[str] = (),
 ) -> Snapshot:
     """Return the rows of the named tasks, categories and item ids.
 
@@ -481,8 +573,14 @@ def select(
         if unknown := [one for one in wanted if one not in known]:
             listed = ", ".join(sorted(filter(None, known))[:20]) or "none"
             near = did_you_mean(unknown[0], filter(None, known))
-            raise SnapshotError(f"{snapshot.label}: no {name} {unknown[0]!r}{near or ';'} there are {listed}")
+            raise SnapshotError(
+                f"{snapshot.label}: no {name} {unknown[0]!r}{near or ';'} there are {listed}"
+            )
         kept &= np.isin(values, list(wanted))
     if not kept.any():
-        raise SnapshotError(f"{snapshot.label}: no item meets all that was named (task, category, id)")
-    return snapshot if kept.all() else replace(snapshot, table=snapshot.table.filter(pa.array(kept)))
+        raise SnapshotError(
+            f"{snapshot.label}: no item meets all that was named (task, category, id)"
+        )
+    return (
+        snapshot if kept.all() else replace(snapshot, table=snapshot.table.filter(pa.array(kept)))
+    )

@@ -114,11 +114,15 @@ def category_means(paired: AlignedPairs) -> CategoryMeans:
         inside = paired.take(rows)
         for _, of_task in _every(inside.task):
             task = inside.take(of_task)
-            of_seeds = [task.take(task.sample == seed) if len(seeds) > 1 else task for seed in seeds]
+            of_seeds = [
+                task.take(task.sample == seed) if len(seeds) > 1 else task for seed in seeds
+            ]
             found = [paper(one.before, one.after, one.k) for one in of_seeds]
             clipped = [(one.forgetting, one.backward_transfer) for one in found]
             most = [(one.forgetting_max, one.backward_transfer_max) for one in found]
-            unclipped = [(one.forgetting_unclipped, one.backward_transfer_unclipped) for one in found]
+            unclipped = [
+                (one.forgetting_unclipped, one.backward_transfer_unclipped) for one in found
+            ]
             rates.setdefault(category, []).append(np.hstack([clipped, most, unclipped]))
     return _aggregate(rates, seeds=len(seeds))
 
@@ -166,7 +170,11 @@ def _aggregate(rates: Mapping[str, Sequence[Rates]], *, seeds: int) -> CategoryM
     of_category = {name: _mean(np.stack(of_tasks)) for name, of_tasks in rates.items()}
     # A category without a rate for any seed would show as nan; the mean over categories skips it.
     of_category = {name: mean for name, mean in of_category.items() if np.isfinite(mean).any()}
-    overall = _mean(np.stack(list(of_category.values()))) if of_category else np.full((max(seeds, 1), 6), math.nan)
+    overall = (
+        _mean(np.stack(list(of_category.values())))
+        if of_category
+        else np.full((max(seeds, 1), 6), math.nan)
+    )
     forgetting, backward_transfer, most_forgotten, most_gained, *unclipped = map(_spread, overall.T)
     spreads = {name: [*map(_spread, mean.T)] for name, mean in of_category.items()}
     return CategoryMeans(
@@ -201,7 +209,13 @@ def long_rows(groups: Iterable[Group], **first: Any) -> Iterator[dict[str, Any]]
         values = group_values(group)
         for quantity in QUANTITIES:
             if (value := value_at(values, quantity)) is not None:
-                yield {**first, "level": group.level, "name": group.name, "quantity": quantity, "value": float(value)}
+                yield {
+                    **first,
+                    "level": group.level,
+                    "name": group.name,
+                    "quantity": quantity,
+                    "value": float(value),
+                }
 
 
 def frame(rows: Iterable[Mapping[str, Any]]) -> Any:
@@ -365,14 +379,20 @@ def compare(
         MismatchError: If the two do not contain the same questions, scored with the same settings.
         SnapshotError: If a file cannot be read.
     """
-    before, after, over = cut_to_common(_load(before, samples, metric), _load(after, samples, metric))
+    before, after, over = cut_to_common(
+        _load(before, samples, metric), _load(after, samples, metric)
+    )
     check_settings(before, after, allow_prompt_mismatch=allow_prompt_mismatch)
     if line := before.not_finite_line:
-        raise MismatchError(f"{before.label}: {line}, and nothing can be compared with it; give the model before that")
+        raise MismatchError(
+            f"{before.label}: {line}, and nothing can be compared with it; give the model before that"
+        )
     pairing = pair(before, after)
     check_pairing(before, after, pairing, on_mismatch)
     check_options(before, after, pairing)
-    prompt_differs = check_prompts(before, after, pairing, allow_prompt_mismatch=allow_prompt_mismatch)
+    prompt_differs = check_prompts(
+        before, after, pairing, allow_prompt_mismatch=allow_prompt_mismatch
+    )
     notes = [
         *_same_file(before, after),
         *over,
@@ -430,7 +450,10 @@ def compare(
 def _tasks(snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
     """Return the tasks of each category."""
     pairs = dict.fromkeys(zip(snapshot.texts("category"), snapshot.texts("task"), strict=True))
-    return {name: tuple(task for of, task in pairs if of == name) for name in {category for category, _ in pairs}}
+    return {
+        name: tuple(task for of, task in pairs if of == name)
+        for name in {category for category, _ in pairs}
+    }
 
 
 def first_samples(snapshot: Snapshot) -> Snapshot:
@@ -439,7 +462,9 @@ def first_samples(snapshot: Snapshot) -> Snapshot:
     first = by_item[np.unique(item_codes(snapshot)[by_item], return_index=True)[1]]
     # Sorted, so that the rows keep their order.
     table, zeros = snapshot.table.take(np.sort(first)), pa.array(np.zeros(len(first), np.int32))
-    return replace(snapshot, table=table.set_column(table.column_names.index("sample"), "sample", zeros))
+    return replace(
+        snapshot, table=table.set_column(table.column_names.index("sample"), "sample", zeros)
+    )
 
 
 def _drift(before: Snapshot, after: Snapshot) -> Mapping[str, LookDrift] | None:
@@ -466,13 +491,22 @@ def vanished_note(whole: Group) -> str | None:
 def _not_finite(before: Snapshot, whole: Group) -> list[str]:
     """Say how many outputs were not finite: before they are left out, after they are wrong."""
     left_out, wrong = int(before.is_not_finite.sum()), whole.outcomes.not_finite
-    notes = [f"left out, since their outputs before are not finite: {left_out:,}"] if left_out else []
-    return [*notes, *([f"wrong, since their outputs after are not finite: {wrong:,}"] if wrong else [])]
+    notes = (
+        [f"left out, since their outputs before are not finite: {left_out:,}"] if left_out else []
+    )
+    return [
+        *notes,
+        *([f"wrong, since their outputs after are not finite: {wrong:,}"] if wrong else []),
+    ]
 
 
 def _vanished_groups(groups: Sequence[Group]) -> list[str]:
     """Return a note on the categories of which no item was scored on both sides."""
-    gone = [group.name for group in groups if group.level == "category" and group.outcomes.vanished and not group.n]
+    gone = [
+        group.name
+        for group in groups
+        if group.level == "category" and group.outcomes.vanished and not group.n
+    ]
     return [f"no item was scored on both sides in {some_of(gone, _NAMED)}"] if gone else []
 
 
@@ -500,9 +534,16 @@ def _pairing_notes(before: Snapshot, after: Snapshot, pairing: Pairing) -> list[
         )
     if source_differs := prompt_differences(before, after, pairing, "source_prompt_hash"):
         notes.append(f"prompts that differ by their own tool's hash: {source_differs:,}")
-    of_before, of_after = before.texts("category")[pairing.before], after.texts("category")[pairing.after]
-    if renamed := len(np.unique(pairing.item[(of_before != of_after) & (of_before != "") & (of_after != "")])):
-        notes.append(f"items whose category differs: {renamed:,}; that of {before.label}, the side before, is used")
+    of_before, of_after = (
+        before.texts("category")[pairing.before],
+        after.texts("category")[pairing.after],
+    )
+    if renamed := len(
+        np.unique(pairing.item[(of_before != of_after) & (of_before != "") & (of_after != "")])
+    ):
+        notes.append(
+            f"items whose category differs: {renamed:,}; that of {before.label}, the side before, is used"
+        )
     return [*notes, *setting_differences(before, after)]
 
 
@@ -521,14 +562,18 @@ def _known_notes(paired: AlignedPairs) -> list[str]:
     if found.why_no_net is not None:
         notes.append(f"nothing shows how much of known and lost is luck: {found.why_no_net}")
     if without := int(np.sum(measured & (items.k - items.golds >= 2) & ~items.measured)):
-        notes.append(f"known and lost leaves out {without:,} answers whose options have no scores on both sides")
+        notes.append(
+            f"known and lost leaves out {without:,} answers whose options have no scores on both sides"
+        )
     return notes
 
 
 def _margin_notes(paired: AlignedPairs) -> list[str]:
     """Return the notes on option scores on which nothing rests."""
     if (paired.options_before is None) != (paired.options_after is None):
-        return ["the net change is that of the flips alone, without margins: the options have scores on one side only"]
+        return [
+            "the net change is that of the flips alone, without margins: the options have scores on one side only"
+        ]
     of, among = (len(np.unique(items)) for items in (paired.item[paired.undecided], paired.item))
     if of <= _UNDECIDED_NOTED * among:
         return []
@@ -543,7 +588,9 @@ def _mass_notes(paired: AlignedPairs) -> list[str]:
     right = paired.right_at_constant_mass
     if right is None:
         return []
-    forgotten, at_constant_mass = (int((paired.before & ~now).sum()) for now in (paired.after, right))
+    forgotten, at_constant_mass = (
+        int((paired.before & ~now).sum()) for now in (paired.after, right)
+    )
     differ = int((right != paired.after).sum())
     if abs(at_constant_mass - forgotten) <= max(3, 2 * math.sqrt(differ)):
         return []

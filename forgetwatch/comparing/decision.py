@@ -51,7 +51,9 @@ from forgetwatch.snapshot import MOST_NOT_FINITE
 from forgetwatch.text import count, listed, one_line, short_name
 
 Word = Literal["KEPT", "FORGOT", "NOT CLEAR", "NO VERDICT"]
-Next = Literal["nothing", "measure", "measure twice", "measure the end", "vanished", "measure or mend", "mend"]
+Next = Literal[
+    "nothing", "measure", "measure twice", "measure the end", "vanished", "measure or mend", "mend"
+]
 State = Literal["lasting", "unclear", "recovered"]
 
 
@@ -181,7 +183,9 @@ def decide(
     whole, legs = comparison.all, legs_of(comparison, limits, level=level)
     broken = not_finite(whole, since=not_finite_since)
     if not whole.n and broken:
-        return Decision(word="NOT CLEAR", answer="INCONCLUSIVE", claim=broken, legs=legs, next="mend")
+        return Decision(
+            word="NOT CLEAR", answer="INCONCLUSIVE", claim=broken, legs=legs, next="mend"
+        )
     if not whole.n:
         passages = bool(whole.passages) and not whole.outcomes.vanished
         text = "passages alone were compared, and they have no right answer"
@@ -191,20 +195,33 @@ def decide(
             claim=text if passages else "no item was scored on both sides",
             legs=legs,
         )
-    failed = sorted((leg for leg in legs if leg.answer == "FAIL"), key=lambda leg: leg.name != "knowledge")
+    failed = sorted(
+        (leg for leg in legs if leg.answer == "FAIL"), key=lambda leg: leg.name != "knowledge"
+    )
     reasons = _reasons(comparison, limits, failed)
     if chosen_among > 1:
-        reasons.append(f"chosen among {chosen_among} looks by these questions: about 1 to 2 points too good")
+        reasons.append(
+            f"chosen among {chosen_among} looks by these questions: about 1 to 2 points too good"
+        )
     sure = f"{100 * level:.4g} %"
     made = partial(Decision, legs=legs, reasons=tuple(reasons))
     if failed:
         claim, basis = (broken, "") if broken else _forgot(comparison, failed[0])
         basis += "" if level == _LEVEL else f", {sure} sure"
-        return made(word="FORGOT", answer="FAIL", claim=claim, basis=basis, next="mend", deciding=failed[0].name)
+        return made(
+            word="FORGOT",
+            answer="FAIL",
+            claim=claim,
+            basis=basis,
+            next="mend",
+            deciding=failed[0].name,
+        )
     if broken or (start := at_start(whole)):
         return made(word="NOT CLEAR", answer="INCONCLUSIVE", claim=broken or start)
     # If accuracy is left out, one of the others has to be measured.
-    blocking = [leg for leg in legs if not leg.allows or (leg.name == "accuracy" and leg.answer != "PASS")]
+    blocking = [
+        leg for leg in legs if not leg.allows or (leg.name == "accuracy" and leg.answer != "PASS")
+    ]
     deciding = next((leg.name for leg in (*blocking, *legs)), None)
     if deciding == "accuracy" and whole.n >= FEWEST_ITEMS and (easy := too_easy(whole)):
         made = partial(made, reasons=(easy, *reasons))
@@ -213,10 +230,19 @@ def decide(
         return made(word="KEPT", answer="PASS", claim=claim, basis=basis, deciding=deciding)
     claim, basis = _not_clear(comparison, legs, blocking)
     then = _next(comparison, blocking)
-    return made(word="NOT CLEAR", answer="INCONCLUSIVE", claim=claim, basis=basis, next=then, deciding=deciding)
+    return made(
+        word="NOT CLEAR",
+        answer="INCONCLUSIVE",
+        claim=claim,
+        basis=basis,
+        next=then,
+        deciding=deciding,
+    )
 
 
-def decide_run(trajectory: Trajectory, limits: Tolerance = TOLERANCE, *, level: float = 0.95) -> Decision:
+def decide_run(
+    trajectory: Trajectory, limits: Tolerance = TOLERANCE, *, level: float = 0.95
+) -> Decision:
     """Decide whether the model that a training left has forgotten too much.
 
     Args:
@@ -230,13 +256,18 @@ def decide_run(trajectory: Trajectory, limits: Tolerance = TOLERANCE, *, level: 
             since = None
         elif since is None:
             since = step
-    made, gap = decide(trajectory.final, limits, not_finite_since=since, level=level), unmeasured(trajectory)
+    made, gap = (
+        decide(trajectory.final, limits, not_finite_since=since, level=level),
+        unmeasured(trajectory),
+    )
     if not gap:
         return made
     if made.answer == "FAIL":
         return replace(made, reasons=(gap, *made.reasons))
     word = made.word if made.word == "NO VERDICT" else "NOT CLEAR"
-    return replace(made, word=word, answer="INCONCLUSIVE", claim=gap, basis="", next="measure the end")
+    return replace(
+        made, word=word, answer="INCONCLUSIVE", claim=gap, basis="", next="measure the end"
+    )
 
 
 def unmeasured(trajectory: Trajectory) -> str:
@@ -276,7 +307,9 @@ def _reasons(comparison: Comparison, limits: Tolerance, failed: list[Leg]) -> li
     """Return what a reader must know beside what decides."""
     reasons = [*_too_few(comparison), *_no_better_than_guessing(comparison)]
     reasons += filter(None, (form_alone(comparison.all), part_of_wording(comparison)))
-    if (named := _where_known(comparison, limits)) and not (failed and failed[0].name == "knowledge"):
+    if (named := _where_known(comparison, limits)) and not (
+        failed and failed[0].name == "knowledge"
+    ):
         reasons.append(f"much of what it clearly knew is lost in {named}")
     return reasons
 
@@ -301,7 +334,10 @@ def at_start(whole: Group) -> str:
 
 
 def conclude(
-    comparison: Comparison, *, trajectory: Trajectory | None = None, tolerance: Tolerance = TOLERANCE
+    comparison: Comparison,
+    *,
+    trajectory: Trajectory | None = None,
+    tolerance: Tolerance = TOLERANCE,
 ) -> Conclusion:
     """Return everything that an output states about a comparison.
 
@@ -310,7 +346,9 @@ def conclude(
         trajectory: The run, if there is one.
         tolerance: Losses that the decision tolerates.
     """
-    made = decide(comparison, tolerance) if trajectory is None else decide_run(trajectory, tolerance)
+    made = (
+        decide(comparison, tolerance) if trajectory is None else decide_run(trajectory, tolerance)
+    )
     ranked, p_value = ranked_categories(comparison)
     return Conclusion(
         decision=made,
@@ -339,23 +377,34 @@ def _forgot(comparison: Comparison, leg: Leg) -> tuple[str, str]:
     if leg.name == "accuracy":
         claim = f"accuracy fell by about {_points(leg.value)} points ({_range(leg)})"
         found = comparison.all[NET_ESTIMATE]
-        how = "" if found is None or found.rule is None else "; estimated: each answer counts by how far it moved"
+        how = (
+            ""
+            if found is None or found.rule is None
+            else "; estimated: each answer counts by how far it moved"
+        )
         return claim, f"limit {_limit(leg)} points{how}"
     limit, known = f"limit {_limit(leg)}", comparison.all[KNOWN]
     share = f"about {round_percent(leg.value)} %"
     between = f"({percent_range(low, min(high, 1.0))} %)"
     if known is None or leg.of == "its right answers":
-        return f"{share} of its right answers are gone {between}", f"{limit}; beyond guessing and noise"
+        return (
+            f"{share} of its right answers are gone {between}",
+            f"{limit}; beyond guessing and noise",
+        )
     if leg.value >= 1:  # less luck, the lost can be more than the known
         share, between = "all", ""
-    counted = f"lost {less_luck(known).replace(' of ', ' of about ')} clearly known, guesses left out"
+    counted = (
+        f"lost {less_luck(known).replace(' of ', ' of about ')} clearly known, guesses left out"
+    )
     return f"{share} of what it knew is gone {between}".rstrip(), f"{limit}; {counted}"
 
 
 def less_luck(known: KnownItems) -> str:
     """Return the lost and the known answers without lucky guesses, as ``48 of 180``; none lost is 0."""
     net = net_of_luck(known)
-    lost = "0" if (known.lost_net or 0.0) <= 0 else count(known.known_lost) if net is None else net.net
+    lost = (
+        "0" if (known.lost_net or 0.0) <= 0 else count(known.known_lost) if net is None else net.net
+    )
     return f"{lost} of {count(round(known.known_net or 0))}"
 
 
@@ -375,7 +424,11 @@ def _kept(comparison: Comparison, legs: tuple[Leg, ...], sure: str) -> tuple[str
     """Return (the first bound on a loss, the others and how sure they are)."""
     knowledge = next((leg for leg in legs if leg.name == "knowledge"), None)
     first, *others = _bounds(comparison, legs) or ["no category is beyond its limit"]
-    alone = [f"by accuracy alone: {knowledge.reason}"] if knowledge is not None and knowledge.answer is None else []
+    alone = (
+        [f"by accuracy alone: {knowledge.reason}"]
+        if knowledge is not None and knowledge.answer is None
+        else []
+    )
     return first, ", ".join([*others, f"{sure} sure", *alone])
 
 
@@ -387,7 +440,10 @@ def _bounds(comparison: Comparison, legs: Sequence[Leg]) -> list[str]:
             continue
         limit = f"(limit {_limit(leg)})"
         if leg.name == "accuracy":
-            rose, fell = f"rose by at least {_points(leg.worst)} points", f"fell by at most {_points(leg.worst)} points"
+            rose, fell = (
+                f"rose by at least {_points(leg.worst)} points",
+                f"fell by at most {_points(leg.worst)} points",
+            )
             made.append(f"accuracy {rose if leg.worst > 0 else f'{fell} {limit}'}")
             continue
         known, of = comparison.all[KNOWN], leg.of.replace("what it clearly knew", "what it knew")
@@ -400,17 +456,23 @@ def _bounds(comparison: Comparison, legs: Sequence[Leg]) -> list[str]:
     return made
 
 
-def _not_clear(comparison: Comparison, legs: tuple[Leg, ...], blocking: list[Leg]) -> tuple[str, str]:
+def _not_clear(
+    comparison: Comparison, legs: tuple[Leg, ...], blocking: list[Leg]
+) -> tuple[str, str]:
     """Return (what may be lost, what else was measured and how many questions to ask)."""
     rest = [leg for leg in legs if leg not in blocking]
     if not blocking:  # nothing that was asked for is measured
         blocking, rest = list(legs), []
     parts = [_unclear(leg, comparison) for leg in blocking]
-    if any(leg.name == "accuracy" and leg.interval is not None and leg.interval[0] > 0 for leg in rest):
+    if any(
+        leg.name == "accuracy" and leg.interval is not None and leg.interval[0] > 0 for leg in rest
+    ):
         rest = [leg for leg in rest if leg.name != "accuracy"]
         parts[0] = f"{_GAINED}; {parts[0]}"
     larger = _larger(comparison)
-    return parts[0], "; ".join([*parts[1:], *_bounds(comparison, rest), *([larger] if larger else [])])
+    return parts[0], "; ".join(
+        [*parts[1:], *_bounds(comparison, rest), *([larger] if larger else [])]
+    )
 
 
 def _larger(comparison: Comparison) -> str:
@@ -426,7 +488,11 @@ def _next(comparison: Comparison, blocking: list[Leg]) -> Next:
     if blocking and all(leg.is_open_by_vanished for leg in blocking):
         return "vanished"
     shown, right = [leg for leg in blocking if leg.shows_loss], comparison.all[RIGHT_LOST]
-    if right is not None and not right.less_noise and any(leg.of == "its right answers" for leg in shown):
+    if (
+        right is not None
+        and not right.less_noise
+        and any(leg.of == "its right answers" for leg in shown)
+    ):
         return "measure twice"
     return "measure or mend" if shown else "measure"
 
@@ -464,7 +530,11 @@ def _unexplained(whole: Group) -> str:
     text = f"{round_percent(whole.forgotten / (whole.retained + whole.forgotten))} % of its right answers are now wrong"
     if found is not None and not math.isnan(found.by_guessing):
         text += f", about {round_percent(found.by_guessing)} % of these by guessing"
-    return text if found is not None and found.less_noise else f"{text}; score the base twice (--null) to see the noise"
+    return (
+        text
+        if found is not None and found.less_noise
+        else f"{text}; score the base twice (--null) to see the noise"
+    )
 
 
 def _too_few(comparison: Comparison) -> list[str]:
@@ -473,7 +543,9 @@ def _too_few(comparison: Comparison) -> list[str]:
     for one in comparison.by("category").values():
         lost = one.forgotten + one.vanished_right
         if lost and one.n + one.outcomes.vanished < FEWEST:
-            made.append(f"{short_name(one.name)} ({count(lost)} of {count(one.retained + lost)} lost)")
+            made.append(
+                f"{short_name(one.name)} ({count(lost)} of {count(one.retained + lost)} lost)"
+            )
     return [f"too few to judge: {listed(made)}"] if made else []
 
 
@@ -481,7 +553,9 @@ def _no_better_than_guessing(comparison: Comparison) -> list[str]:
     """Name the categories that were not better than guessing before, which only a sure fall makes FORGOT."""
     weak = [group for group in estimated_categories(comparison) if group.little_to_lose]
     rights = [" of ".join(map(count, group.right_before)) for group in weak]
-    named = [f"{short_name(group.name)} ({right})" for group, right in zip(weak, rights, strict=True)]
+    named = [
+        f"{short_name(group.name)} ({right})" for group, right in zip(weak, rights, strict=True)
+    ]
     return [f"may have guessed before: {listed(named)}"] if named else []
 
 
@@ -572,9 +646,19 @@ def _state(now: Alarm) -> State:
 def _told(now: Alarm, state: State, decision: Decision) -> str:
     if state == "recovered":
         return "recovered"
-    leg = decision.leg("knowledge" if now.kind == "known" else "accuracy" if now.group.level == "all" else "category")
+    leg = decision.leg(
+        "knowledge"
+        if now.kind == "known"
+        else "accuracy"
+        if now.group.level == "all"
+        else "category"
+    )
     if leg is not None and leg.limit is not None:
-        within = leg.answer == "PASS" if now.kind == "known" else is_beyond(now.group, -leg.limit) is False
+        within = (
+            leg.answer == "PASS"
+            if now.kind == "known"
+            else is_beyond(now.group, -leg.limit) is False
+        )
         if within:
             return "within the limit now"
     return "not clear now" if state == "unclear" or decision.word == "KEPT" else ""

@@ -22,7 +22,14 @@ from forgetwatch.comparing.groups import Group, Level, group_values
 from forgetwatch.comparing.kept_share import KeptOf, kept, kept_of
 from forgetwatch.comparing.ranking import ModelComparison
 from forgetwatch.comparing.trajectory import Alarm, StageMatrix, Trajectory
-from forgetwatch.comparing.verdict import TOLERANCE, Leg, LegName, Tolerance, estimated, ranked_categories
+from forgetwatch.comparing.verdict import (
+    TOLERANCE,
+    Leg,
+    LegName,
+    Tolerance,
+    estimated,
+    ranked_categories,
+)
 from forgetwatch.measures.base import json_value
 from forgetwatch.measures.base_drift import DRIFT_KEY, drift_json
 from forgetwatch.measures.estimate import NET_ESTIMATE
@@ -61,7 +68,9 @@ def comparison_json(
         "items": vars(comparison.items),
         "groups": [group_values(group) for group in comparison.groups],
         "macro": _macro(comparison.macro),
-        "paper_compat": None if comparison.paper_compat is None else _macro(comparison.paper_compat),
+        "paper_compat": None
+        if comparison.paper_compat is None
+        else _macro(comparison.paper_compat),
         "samples": comparison.samples,
         "clusters": comparison.clusters,
         "definitions": {
@@ -100,7 +109,10 @@ def _verdict(found: Decision) -> dict[str, Any]:
         "question": "in this comparison alone, is a loss beyond its limit?",
         "answer": found.answer,
         "word": found.word,
-        **{name: json_value(getattr(found, name)) for name in ("sentence", "reasons", "next", "deciding")},
+        **{
+            name: json_value(getattr(found, name))
+            for name in ("sentence", "reasons", "next", "deciding")
+        },
         "legs": {name: json_value(vars(found.leg(name) or Leg(name=name))) for name in _NAMES},
     }
 
@@ -131,12 +143,18 @@ def _again_json(found: Again) -> dict[str, Any]:
         **vars(counts),
         **{name: json_value(value) for name, value in numbers.items()},
         "left_out": found.left_out,
-        "items": [{"task": task, "item_id": one, "status": status} for (task, one), status in found.status.items()],
+        "items": [
+            {"task": task, "item_id": one, "status": status}
+            for (task, one), status in found.status.items()
+        ],
     }
 
 
 def comparisons_json(
-    comparisons: Sequence[Comparison], several: ModelComparison | None = None, *, tolerance: Tolerance = TOLERANCE
+    comparisons: Sequence[Comparison],
+    several: ModelComparison | None = None,
+    *,
+    tolerance: Tolerance = TOLERANCE,
 ) -> dict[str, Any]:
     """Return the JSON document of one comparison, or of several with their matrix and ranking."""
     documents = [comparison_json(comparison, tolerance=tolerance) for comparison in comparisons]
@@ -149,13 +167,22 @@ def comparisons_json(
 def several_json(several: ModelComparison) -> dict[str, Any]:
     """Return the keys of the matrix and the ranking; `number` is a model's index in `comparisons`, from 1."""
     matrix, target = several.matrix, several.target
-    found = {"labels": matrix.labels, "items": matrix.items, "left_out": matrix.left_out, "lost": matrix.lost}
-    named = None if target is None else {"name": target.name, "less_is_better": target.less_is_better}
+    found = {
+        "labels": matrix.labels,
+        "items": matrix.items,
+        "left_out": matrix.left_out,
+        "lost": matrix.lost,
+    }
+    named = (
+        None if target is None else {"name": target.name, "less_is_better": target.less_is_better}
+    )
     return {
         "matrix": json_value(found),
         "ranking": {
             "target": named,
-            "models": [json_value({**vars(one), "kept": vars(one.kept)}) for one in several.ranking],
+            "models": [
+                json_value({**vars(one), "kept": vars(one.kept)}) for one in several.ranking
+            ],
         },
     }
 
@@ -166,13 +193,19 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
     Counts of the history are over the items that were scored at every look. `if_guessed` has the same keys with the
     counts expected of a model that only guesses.
     """
-    item_history, guessed, n = trajectory.item_history, trajectory.guessed, trajectory.item_history.items
+    item_history, guessed, n = (
+        trajectory.item_history,
+        trajectory.guessed,
+        trajectory.item_history.items,
+    )
     verdicts, ending = trajectory.verdicts(), trajectory.own.ending
     made = decide_run(trajectory, tolerance)
     looks = [_look(trajectory, index, verdicts, tolerance) for index in range(len(trajectory) - 1)]
     events, rows = np.unique(item_history.events, return_counts=True)
     # With several samples an item has several rows, and counts are means over them.
-    counts = (rows if n == len(item_history.events) else rows * n / len(item_history.events)).tolist()
+    counts = (
+        rows if n == len(item_history.events) else rows * n / len(item_history.events)
+    ).tolist()
     return {
         "schema": SCHEMA_RUN,
         "baseline": {"step": trajectory.steps[0], **_metadata(trajectory.comparisons[0].before)},
@@ -184,10 +217,14 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
         },
         "stages": None if trajectory.matrix is None else stages_json(trajectory.matrix),
         "stage": trajectory.number,
-        "since_stage": None if trajectory.stage is None else trajectory_json(trajectory.stage, tolerance=tolerance),
+        "since_stage": None
+        if trajectory.stage is None
+        else trajectory_json(trajectory.stage, tolerance=tolerance),
         "task": None if trajectory.task is None else trajectory.task.stored,
         "items": n,
-        "forgetting_events": {str(number): count for number, count in zip(events, counts, strict=True)},
+        "forgetting_events": {
+            str(number): count for number, count in zip(events, counts, strict=True)
+        },
         "never_forgotten": item_history.never_forgotten,
         "temporal_forgetting": json_value(item_history.temporal_forgetting),
         "if_guessed": {
@@ -212,15 +249,22 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
     }
 
 
-def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], tolerance: Tolerance) -> dict[str, Any]:
+def _look(
+    trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], tolerance: Tolerance
+) -> dict[str, Any]:
     """Return the JSON values of one look; index 0 is the first after the baseline."""
-    item_history, guessed, step = trajectory.item_history, trajectory.guessed, trajectory.steps[index + 1]
+    item_history, guessed, step = (
+        trajectory.item_history,
+        trajectory.guessed,
+        trajectory.steps[index + 1],
+    )
     return {
         "step": step,
         "drift": drift_json(trajectory.comparisons[index + 1].drift),
         **{name: getattr(item_history, name)[index].item() for name in _ITEM_HISTORY},
         "if_guessed": {
-            name: json_value(item_history.items * float(getattr(guessed, name)[index])) for name in _ITEM_HISTORY
+            name: json_value(item_history.items * float(getattr(guessed, name)[index]))
+            for name in _ITEM_HISTORY
         },
         "alarms": [
             {
@@ -237,7 +281,9 @@ def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], toleran
             if alarm.step == step
         ],
         "comparison": comparison_json(
-            trajectory.comparisons[index + 1], tolerance=tolerance, of=kept_of([trajectory.comparisons[0].all])
+            trajectory.comparisons[index + 1],
+            tolerance=tolerance,
+            of=kept_of([trajectory.comparisons[0].all]),
         ),
     }
 
@@ -270,7 +316,12 @@ def causes_json(found: Causes) -> dict[str, Any]:
             for one in found.causes
         ],
         "categories": [
-            {"category": name, "items": items, "lost": lost, "words_per_1000": uses if uses == uses else None}
+            {
+                "category": name,
+                "items": items,
+                "lost": lost,
+                "words_per_1000": uses if uses == uses else None,
+            }
             for name, items, lost, uses in found.categories
         ],
         "answers": [one._asdict() for one in found.answers if one.lost],
@@ -321,5 +372,11 @@ def _changes(since: str, group: Group | None) -> dict[str, float | None]:
     if group is None or not group.n:
         return dict.fromkeys(f"{name}_since_{since}" for name in _CHANGES)
     change, (low, high) = estimated(group)
-    values = {"forgotten": group.forgotten, "gained": group.gained, "change": change, "low": low, "high": high}
+    values = {
+        "forgotten": group.forgotten,
+        "gained": group.gained,
+        "change": change,
+        "low": low,
+        "high": high,
+    }
     return {f"{name}_since_{since}": value for name, value in values.items()}

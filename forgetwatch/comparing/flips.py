@@ -32,7 +32,13 @@ from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError
 from forgetwatch.item import PRIVATE, SHIPPED, Item
 from forgetwatch.measures.aligned import AlignedPairs
-from forgetwatch.measures.measured_again import Again, LostElsewhere, Status, lost_elsewhere, read_again
+from forgetwatch.measures.measured_again import (
+    Again,
+    LostElsewhere,
+    Status,
+    lost_elsewhere,
+    read_again,
+)
 from forgetwatch.measures.pairing import pair
 from forgetwatch.metrics.known import Loss
 from forgetwatch.probe import LETTERS, Probe
@@ -117,7 +123,9 @@ class Flip:
         """The question as text; None if no probe or log gives it."""
         if self.item is None:
             return None
-        return prompt_text(self.item.asked_prompt if isinstance(self.item, Item) else self.item.prompt)
+        return prompt_text(
+            self.item.asked_prompt if isinstance(self.item, Item) else self.item.prompt
+        )
 
     @property
     def right(self) -> str | None:
@@ -146,7 +154,11 @@ class Flip:
 
 
 def flips(
-    before: Snapshot, after: Snapshot, *, probe: Probe | None = None, first: FirstForgotten | None = None
+    before: Snapshot,
+    after: Snapshot,
+    *,
+    probe: Probe | None = None,
+    first: FirstForgotten | None = None,
 ) -> list[Flip]:
     """List the items whose answer changed, in the order of the snapshot before.
 
@@ -160,7 +172,9 @@ def flips(
     again = {} if asked is None else asked.status
     pairing = pair(before, after)
     was, now = before.right_as_base[pairing.before], after.floats("correct")[pairing.after]
-    measured = _measured(AlignedPairs.align(before, after, pairing, whole_items=False)[0], np.isfinite(was + now))
+    measured = _measured(
+        AlignedPairs.align(before, after, pairing, whole_items=False)[0], np.isfinite(was + now)
+    )
     one, other = before.ints("chosen")[pairing.before], after.ints("chosen")[pairing.after]
     whats = np.full(len(was), "", dtype=object)
     whats[(was == 1) & (now == 0)] = "forgotten"
@@ -171,14 +185,26 @@ def flips(
     items = {(item.task, item.id): item for item in probe or () if PRIVATE not in item.tags}
     changed = np.flatnonzero(whats != "")
     rows = pairing.before[changed]
-    tasks, ids, samples = before.texts("task")[rows], before.texts("item_id")[rows], before.ints("sample")[rows]
-    ks, golds, golds_listed = before.ints("k")[rows], before.ints("gold")[rows], before.table["golds"].take(rows)
-    categories, hashes, wordings = (before.texts(name)[rows] for name in ("category", "content_hash", "wording"))
+    tasks, ids, samples = (
+        before.texts("task")[rows],
+        before.texts("item_id")[rows],
+        before.ints("sample")[rows],
+    )
+    ks, golds, golds_listed = (
+        before.ints("k")[rows],
+        before.ints("gold")[rows],
+        before.table["golds"].take(rows),
+    )
+    categories, hashes, wordings = (
+        before.texts(name)[rows] for name in ("category", "content_hash", "wording")
+    )
     sides = _sides(before, rows), _sides(after, pairing.after[changed])
     found = []
     for at, listed in enumerate(golds_listed.to_pylist()):
         item = items.get((tasks[at], ids[at]))
-        gold = tuple(listed) if listed is not None else () if golds[at] == NONE else (int(golds[at]),)
+        gold = (
+            tuple(listed) if listed is not None else () if golds[at] == NONE else (int(golds[at]),)
+        )
         found.append(
             Flip(
                 what=whats[changed[at]],
@@ -189,7 +215,10 @@ def flips(
                 sample=int(samples[at]),
                 k=None if ks[at] == NONE else int(ks[at]),
                 # A snapshot may not name the right options; then those of the probe.
-                gold=gold or tuple(answer for answer in (item.answers if item else ()) if isinstance(answer, int)),
+                gold=gold
+                or tuple(
+                    answer for answer in (item.answers if item else ()) if isinstance(answer, int)
+                ),
                 before=sides[0][at],
                 after=sides[1][at],
                 first=(first or {}).get((tasks[at], ids[at], int(samples[at]))),
@@ -202,11 +231,15 @@ def flips(
     return found
 
 
-def clearly_known(before: Snapshot, after: Snapshot) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+def clearly_known(
+    before: Snapshot, after: Snapshot
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Return the (task, id) of what was clearly known before and is measured on both sides: what is lost, and kept."""
     pairing = pair(before, after)
     was, now = before.right_as_base[pairing.before], after.floats("correct")[pairing.after]
-    known = _measured(AlignedPairs.align(before, after, pairing, whole_items=False)[0], np.isfinite(was + now))["known"]
+    known = _measured(
+        AlignedPairs.align(before, after, pairing, whole_items=False)[0], np.isfinite(was + now)
+    )["known"]
     tasks, ids = (before.texts(name)[pairing.before] for name in ("task", "item_id"))
 
     def keys(right: float) -> list[tuple[str, str]]:
@@ -218,7 +251,12 @@ def clearly_known(before: Snapshot, after: Snapshot) -> tuple[list[tuple[str, st
 
 def _sides(snapshot: Snapshot, rows: NDArray[np.int64]) -> list[Side]:
     """Return the answers of a snapshot in some rows."""
-    columns = (snapshot.ints("chosen"), snapshot.floats("margin"), snapshot.texts("output"), snapshot.texts("outcome"))
+    columns = (
+        snapshot.ints("chosen"),
+        snapshot.floats("margin"),
+        snapshot.texts("output"),
+        snapshot.texts("outcome"),
+    )
     return [
         Side(
             chosen=None if chosen == NONE else chosen,
@@ -226,7 +264,9 @@ def _sides(snapshot: Snapshot, rows: NDArray[np.int64]) -> list[Side]:
             output=output,
             outcome=outcome,
         )
-        for chosen, margin, output, outcome in zip(*(column[rows].tolist() for column in columns), strict=True)
+        for chosen, margin, output, outcome in zip(
+            *(column[rows].tolist() for column in columns), strict=True
+        )
     ]
 
 
@@ -238,16 +278,23 @@ def _measured(pairs: AlignedPairs, scored: NDArray[np.bool_]) -> dict[str, NDArr
     confidence, split = pairs.confidence(), pairs.mass_split
     nothing = np.full(len(pairs), np.nan)
     # Without any answer that was wrong before there is no mirror: nothing shows what luck makes.
-    has_mirror = confidence.wrong_share is not None and (confidence.measured & ~confidence.before).any()
+    has_mirror = (
+        confidence.wrong_share is not None and (confidence.measured & ~confidence.before).any()
+    )
     found = {
         "known": confidence.known,
-        "by_luck": np.where(confidence.measured, confidence.luck()[1], np.nan) if has_mirror else nothing,
+        "by_luck": np.where(confidence.measured, confidence.luck()[1], np.nan)
+        if has_mirror
+        else nothing,
         "loss": pairs.loss(),
         "log_mass_change": nothing if split is None else split.mass_change,
         "log_conditional_change": nothing if split is None else split.conditional_change,
     }
     empty: dict[str, Any] = {"known": False, "loss": None}
-    whole = {name: np.full(len(scored), empty.get(name, np.nan), values.dtype) for name, values in found.items()}
+    whole = {
+        name: np.full(len(scored), empty.get(name, np.nan), values.dtype)
+        for name, values in found.items()
+    }
     for name, values in found.items():
         whole[name][scored] = values
     return whole
@@ -277,7 +324,9 @@ def first_forgotten(trajectory: Trajectory) -> dict[tuple[str, str, int], int]:
     baseline = trajectory.baseline
     tasks, ids, samples = baseline.texts("task"), baseline.texts("item_id"), baseline.ints("sample")
     return {
-        (tasks[row], ids[row], int(samples[row])): trajectory.steps[1 + int(np.argmax(wrong[:, row]))]
+        (tasks[row], ids[row], int(samples[row])): trajectory.steps[
+            1 + int(np.argmax(wrong[:, row]))
+        ]
         for row in np.flatnonzero(wrong.any(axis=0)).tolist()
     }
 
@@ -286,7 +335,9 @@ def prompt_text(prompt: str | Sequence[Mapping[str, Any]]) -> str:
     """Return a prompt as text; the messages of a chat one below the other, each with its role."""
     if isinstance(prompt, str):
         return prompt
-    return "\n\n".join(f"{message.get('role', '')}: {message.get('content', '')}" for message in prompt)
+    return "\n\n".join(
+        f"{message.get('role', '')}: {message.get('content', '')}" for message in prompt
+    )
 
 
 SEED: Final = 0
@@ -331,9 +382,14 @@ def ask_again(
     each = not named.isdisjoint(items)
     lost, kept = clearly_known(before, after)
     if each:  # every question once, in the wording of the probe
-        lost, kept = ([key for key in keys if key not in items or _is_own(items[key])] for keys in (lost, kept))
+        lost, kept = (
+            [key for key in keys if key not in items or _is_own(items[key])]
+            for keys in (lost, kept)
+        )
     if missing := [key for key in lost if key not in items]:
-        raise SnapshotError(f"--probe is not the one that scored these files: question {missing[0][1]!r} is missing")
+        raise SnapshotError(
+            f"--probe is not the one that scored these files: question {missing[0][1]!r} is missing"
+        )
     _, usable = worded_probe(probe, [items[key] for key in lost], wordings)
     _, of_kept = worded_probe(probe, [items[key] for key in kept if key in items], wordings)
     rng = np.random.default_rng(seed)
@@ -343,7 +399,9 @@ def ask_again(
     asked, _ = worded_probe(probe, [*usable, *drawn], wordings)
     if asked is None:
         nothing = LostElsewhere(lost=0, lost_elsewhere=0, kept=0, kept_elsewhere=0)
-        return Again(wordings=tuple(names), counts=nothing, by_wording={}, left_out=len(lost), status={})
+        return Again(
+            wordings=tuple(names), counts=nothing, by_wording={}, left_out=len(lost), status={}
+        )
     is_scored = each and all((item.task, item.id) in items for item in asked)
     outcomes = (before, after) if is_scored else score(asked)
     sides = [_outcomes(one, [*usable, *drawn], names) for one in outcomes]
@@ -369,7 +427,9 @@ def ask_again(
         [SHIPPED if item.wording and item.wording.name == name else name for name in names]
         for item in [*usable, *drawn]
     ]
-    by_wording = Counter({name: 0 for name in (*names, SHIPPED) if any(name in row for row in called)})
+    by_wording = Counter(
+        {name: 0 for name in (*names, SHIPPED) if any(name in row for row in called)}
+    )
     by_wording.update(np.array(called, object)[in_each].tolist())
     return Again(
         wordings=tuple(names),
@@ -384,19 +444,31 @@ def _is_own(item: Item) -> bool:
     return item.wording is None or item.wording.name == SHIPPED
 
 
-def _differ(items: Sequence[Item], names: Sequence[str], before: Snapshot, asked: Snapshot) -> NDArray[np.bool_]:
+def _differ(
+    items: Sequence[Item], names: Sequence[str], before: Snapshot, asked: Snapshot
+) -> NDArray[np.bool_]:
     """Return which items the tokenizer spells otherwise in each wording, bool [items]."""
     hashes: dict[tuple[str, str], str] = {}
     for one in (before, asked):
         hashes |= dict(zip(one.item_keys, one.texts("prompt_hash").tolist(), strict=True))
     found = []
     for item in items:
-        own = [hashes.get((item.task, name)) for name in (item.id, *(f"{item.id}@{name}" for name in names))]
-        found.append(not all(own) or len(set(own)) == len(own))  # snapshots of other sources have no hashes
+        own = [
+            hashes.get((item.task, name))
+            for name in (item.id, *(f"{item.id}@{name}" for name in names))
+        ]
+        found.append(
+            not all(own) or len(set(own)) == len(own)
+        )  # snapshots of other sources have no hashes
     return np.array(found, bool)
 
 
-def _outcomes(snapshot: Snapshot, items: Sequence[Item], names: Sequence[str]) -> NDArray[np.float64]:
+def _outcomes(
+    snapshot: Snapshot, items: Sequence[Item], names: Sequence[str]
+) -> NDArray[np.float64]:
     """Return whether each item is right in each wording, float64 [items, wordings]; nan where it is not scored."""
     right = dict(zip(snapshot.item_keys, snapshot.floats("correct").tolist(), strict=True))
-    return np.array([[right.get((item.task, f"{item.id}@{name}"), np.nan) for name in names] for item in items], float)
+    return np.array(
+        [[right.get((item.task, f"{item.id}@{name}"), np.nan) for name in names] for item in items],
+        float,
+    )

@@ -108,7 +108,9 @@ def count_groups(whole: Rows) -> Iterator[Group]:
     if len(np.unique(paired.wording.code)) > 1:
         levels.insert(0, ("wording", paired.wording, unscored.wording, None))
     if len(np.unique(paired.kind.code)) > 1:
-        levels.insert(0, ("kind", paired.kind, unscored.kind, None))  # one kind alone would repeat the whole
+        levels.insert(
+            0, ("kind", paired.kind, unscored.kind, None)
+        )  # one kind alone would repeat the whole
     for level, *labels in levels:
         yield from _level(level, _split(whole, *labels))
 

@@ -58,14 +58,24 @@ class Kept:
 
 def kept_of(wholes: Iterable[Group]) -> KeptOf:
     """Return what is measured in all comparisons of a base: their kept shares are shares of this."""
-    return max((_measured(whole) for whole in wholes), key=get_args(KeptOf).index, default="answers")
+    return max(
+        (_measured(whole) for whole in wholes), key=get_args(KeptOf).index, default="answers"
+    )
 
 
 def _measured(whole: Group) -> KeptOf:
     known, right = whole[KNOWN], whole[RIGHT_LOST]
-    if known is not None and known.lost_net_share is not None and (known.known_net or 0.0) >= FEWEST_TO_KEEP:
+    if (
+        known is not None
+        and known.lost_net_share is not None
+        and (known.known_net or 0.0) >= FEWEST_TO_KEEP
+    ):
         return "known"
-    return "right" if right is not None and right.share is not None and right.holds >= HALF else "answers"
+    return (
+        "right"
+        if right is not None and right.share is not None and right.holds >= HALF
+        else "answers"
+    )
 
 
 def kept(whole: Group, of: KeptOf | None = None) -> Kept:
@@ -86,14 +96,19 @@ def kept(whole: Group, of: KeptOf | None = None) -> Kept:
     if of == "known":
         gone = hidden_known(whole)
         if known is not None:
-            had, lost = known.known - (known.known_by_luck or 0.0), known.known_lost - (known.known_lost_by_luck or 0.0)
+            had, lost = (
+                known.known - (known.known_by_luck or 0.0),
+                known.known_lost - (known.known_lost_by_luck or 0.0),
+            )
             ends = known.lost_net_interval
     elif right is not None:
         had, lost = right.right, min(whole.forgotten, right.right)
         if right.share is not None and right.interval is not None:
             lost, ends = right.share * had, (right.interval[0] * had, right.interval[1] * had)
     low, high = ends or (lost, lost)
-    share, end, start = (1 - (x + gone) / (had + gone) if had + gone > 0 else math.nan for x in (lost, low, high))
+    share, end, start = (
+        1 - (x + gone) / (had + gone) if had + gone > 0 else math.nan for x in (lost, low, high)
+    )
     return Kept(of=of, share=share, interval=(start, end))
 
 

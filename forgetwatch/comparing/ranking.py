@@ -69,7 +69,11 @@ class TransitionMatrix:
     def lost(self) -> list[list[float]]:
         """The counts in items: whole numbers, means if items have several samples."""
         counts: list[list[float]] = self.answers.tolist()
-        return counts if self.samples == 1 else [[count / self.samples for count in row] for row in counts]
+        return (
+            counts
+            if self.samples == 1
+            else [[count / self.samples for count in row] for row in counts]
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,12 +137,16 @@ def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
     right = np.stack([right_answers(first, one) for one in snapshots])
     item = item_codes(first)
     scored = np.isfinite(right).all(axis=0)
-    kept = np.bincount(item, weights=~scored) == 0  # an item with one unscored answer is left out as a whole
+    kept = (
+        np.bincount(item, weights=~scored) == 0
+    )  # an item with one unscored answer is left out as a whole
     rows = right[:, kept[item]]
     items = int(kept.sum())
     return TransitionMatrix(
         labels=tuple(one.label for one in snapshots),
-        answers=np.rint(rows @ (1 - rows).T).astype(np.int64),  # [i, j]: rows right in i and wrong in j
+        answers=np.rint(rows @ (1 - rows).T).astype(
+            np.int64
+        ),  # [i, j]: rows right in i and wrong in j
         items=items,
         left_out=len(kept) - items - int(first.is_passage.sum()),
         samples=rows.shape[1] // items if items else 1,
@@ -146,7 +154,10 @@ def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
 
 
 def rank_models(
-    comparisons: Sequence[Comparison], target: Target | None = None, *, tolerance: Tolerance = TOLERANCE
+    comparisons: Sequence[Comparison],
+    target: Target | None = None,
+    *,
+    tolerance: Tolerance = TOLERANCE,
 ) -> tuple[RankedModel, ...]:
     """Rank models by kept share, highest first; equal ones by estimated change, by the target, then as given.
 
@@ -162,13 +173,20 @@ def rank_models(
 
     def worst_last(index: int) -> tuple[Any, ...]:
         undefined = math.isnan(shares[index])  # nan has no order, so it sorts by a flag of its own
-        return (undefined, *((0.0, 0.0) if undefined else (-shares[index], -changes[index][0])), -wanted[index], index)
+        return (
+            undefined,
+            *((0.0, 0.0) if undefined else (-shares[index], -changes[index][0])),
+            -wanted[index],
+            index,
+        )
 
     return tuple(
         RankedModel(
             number=index + 1,
             label=comparisons[index].labels[1],
-            place=None if math.isnan(shares[index]) else 1 + sum(other > shares[index] for other in shares),
+            place=None
+            if math.isnan(shares[index])
+            else 1 + sum(other > shares[index] for other in shares),
             kept=each[index],
             net_change=groups[index].net_change,
             net_change_interval=groups[index].net_change_interval,
@@ -206,23 +224,33 @@ def read_target(given: str, models: Sequence[tuple[str, Snapshot]]) -> Target:
     """
     path = Path(given)
     with file_errors(path, "a table of the target in CSV"):
-        rows = [row for row in csv.reader(io.StringIO(read_text(path, "a table of the target in CSV"))) if row]
+        rows = [
+            row
+            for row in csv.reader(io.StringIO(read_text(path, "a table of the target in CSV")))
+            if row
+        ]
     if not rows or any(len(row) != 2 for row in rows):
-        line, got = next(((number, len(row)) for number, row in enumerate(rows, 1) if len(row) != 2), (1, 0))
+        line, got = next(
+            ((number, len(row)) for number, row in enumerate(rows, 1) if len(row) != 2), (1, 0)
+        )
         raise SnapshotError(
             f"{path}, row {line}: needed two columns, the model and its metric, got {got}; the first row names them"
         )
     values: dict[str, float] = {}
     for number, (name, text) in enumerate(rows[1:], 2):
         if name in values:
-            raise SnapshotError(f"{path}, row {number}: {name!r} is there twice; give each model one row")
+            raise SnapshotError(
+                f"{path}, row {number}: {name!r} is there twice; give each model one row"
+            )
         values[name] = _number(text, f"{path}, row {number} ({name!r:.80})")
     found = []
     for named, outcomes in models:
         # In the order of how exactly each names the model: two models may share a label.
         keys = [key for key in (named, named.rstrip("/"), outcomes.label) if key in values]
         if not keys:
-            raise SnapshotError(f"{path}: no row for {named}; add one whose first column is {named!r}")
+            raise SnapshotError(
+                f"{path}: no row for {named}; add one whose first column is {named!r}"
+            )
         found.append(values[keys[0]])
     return Target(name=rows[0][1], values=tuple(found))
 

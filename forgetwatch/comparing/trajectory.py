@@ -46,7 +46,12 @@ from forgetwatch.measures.measured_again import NULL
 from forgetwatch.measures.option_columns import guess_chance
 from forgetwatch.measures.pairing import pair, rows_of_baseline
 from forgetwatch.metrics.significance import alarm_level
-from forgetwatch.metrics.transitions import GuesserHistory, ItemHistory, guesser_history, item_history
+from forgetwatch.metrics.transitions import (
+    GuesserHistory,
+    ItemHistory,
+    guesser_history,
+    item_history,
+)
 from forgetwatch.run_folder.description import Ending, GuardFinding, StoredRun, TaskFigure
 from forgetwatch.run_folder.lineage import check_one_model, read_first, stored_lineage
 from forgetwatch.snapshot import Snapshot
@@ -161,7 +166,10 @@ class StageMatrix:
         """Yield (task, id, category, path) of each question; a path has 1, 0 or - for unscored at base and each end."""
         shared = shared_rows(self.ends)
         marks = _right_of_ends(shared)
-        names = zip(*(shared[0].texts(name).tolist() for name in ("task", "item_id", "category")), strict=True)
+        names = zip(
+            *(shared[0].texts(name).tolist() for name in ("task", "item_id", "category")),
+            strict=True,
+        )
         for (task, item, category), path in zip(names, marks.T, strict=True):
             yield task, item, category, "".join("-" if one != one else f"{one:.0f}" for one in path)
 
@@ -192,7 +200,9 @@ def shared_rows(looks: Sequence[Snapshot], *, refuses: bool = True) -> list[Snap
         if not len(common):
             if not refuses:
                 return [_cut(one, np.zeros(0, np.int64)) for one in looks]
-            raise MismatchError(f"no question of {looks[0].label} is in {look.label}; needed stages of one probe")
+            raise MismatchError(
+                f"no question of {looks[0].label} is in {look.label}; needed stages of one probe"
+            )
     return [rows_of_baseline(look, common) for look in looks]
 
 
@@ -249,7 +259,9 @@ class Alarm:
         if estimate is None or estimate.fall is None:
             p_value, loss = group.loss_p_value, group.smallest_loss(level)
             raised = p_value <= level
-            return cls("flips", step, group, p_value, alarm_level=level, raised=raised, smallest_loss=loss)
+            return cls(
+                "flips", step, group, p_value, alarm_level=level, raised=raised, smallest_loss=loss
+            )
         tests = 1 if estimate.unscored_loss is None else 2
         by_flips = 1.0 if estimate.unscored_loss is None else min(1.0, 2 * estimate.unscored_loss)
         by_margins = min(1.0, tests * estimate.fall.p_value)
@@ -257,10 +269,14 @@ class Alarm:
         loss = estimate.fall.smallest_fall(level / tests)
         raised = (fell and by_margins <= level) or by_flips <= level
         p_value = min(by_margins, by_flips)
-        return cls("margins", step, group, p_value, alarm_level=level, raised=raised, smallest_loss=loss)
+        return cls(
+            "margins", step, group, p_value, alarm_level=level, raised=raised, smallest_loss=loss
+        )
 
     @classmethod
-    def test_known(cls, looks: Sequence[Comparison], *, step: int, number: int, planned: int | None) -> Self | None:
+    def test_known(
+        cls, looks: Sequence[Comparison], *, step: int, number: int, planned: int | None
+    ) -> Self | None:
         """Test the last of some looks for a loss of the known, which must be there at the one before it too.
 
         Args:
@@ -276,7 +292,11 @@ class Alarm:
         for one in looks:
             known = one.all[KNOWN]
             interval = None if known is None else known.lost_net_share_at(1 - error)
-            if known is not None and interval is not None and (known.known_net or 0.0) >= FEWEST_TO_KEEP:
+            if (
+                known is not None
+                and interval is not None
+                and (known.known_net or 0.0) >= FEWEST_TO_KEEP
+            ):
                 ends.append(interval[0])
         if len(ends) < len(looks):
             return None
@@ -392,12 +412,16 @@ class Trajectory:
             raise SnapshotError("the run has no looks, not even a baseline")
         for look in looks:
             if type(look.meta.get("step")) is not int:
-                raise SnapshotError(f"{look.label}: its metadata name no step, got {look.meta.get('step')!r}")
+                raise SnapshotError(
+                    f"{look.label}: its metadata name no step, got {look.meta.get('step')!r}"
+                )
         subset = Subset.common(looks)
         ordered = sorted(map(subset.apply, looks), key=lambda look: int(look.meta["step"]))
         steps = [look.meta["step"] for look in ordered]
         if twice := [step for step, after in pairwise(steps) if step == after]:
-            raise SnapshotError(f"two looks were taken at step {twice[0]}; a run has one look per step")
+            raise SnapshotError(
+                f"two looks were taken at step {twice[0]}; a run has one look per step"
+            )
         baseline = ordered[0]
         null = None if null is None else subset.apply(null)
         comparisons = [compare(before=baseline, after=look, null=null) for look in ordered]
@@ -422,7 +446,9 @@ class Trajectory:
         stored = StoredRun.read(folder)
         made = cls.of([stored.baseline, *stored.looks], planned=stored.planned, null=stored.null)
         ending = stored.described.ending
-        made = replace(made, findings=stored.findings, notes=stored.notes, task=stored.task, ending=ending)
+        made = replace(
+            made, findings=stored.findings, notes=stored.notes, task=stored.task, ending=ending
+        )
         made = made._deciding(stored.end)
         first, notes = read_first(stored.folder, stored.described)
         made = replace(made, notes=(*made.notes, *notes))
@@ -434,12 +460,15 @@ class Trajectory:
         by_step = {int(look.meta["step"]): look for look in (stored.baseline, *stored.looks)}
         looks = [rows_of_baseline(by_step[step], made.baseline) for step in made.steps]
         comparisons = [
-            against_first_base(first, look, own=own) for look, own in zip(looks, made.comparisons, strict=True)
+            against_first_base(first, look, own=own)
+            for look, own in zip(looks, made.comparisons, strict=True)
         ]
         number = len(stored_lineage(stored.described)) + 1
         return made.after_earlier_stages(first, comparisons, number=number)
 
-    def after_earlier_stages(self, first: Snapshot, comparisons: Sequence[Comparison], *, number: int) -> Self:
+    def after_earlier_stages(
+        self, first: Snapshot, comparisons: Sequence[Comparison], *, number: int
+    ) -> Self:
         """Return the looks of this stage against the base of the first training, with this trajectory as `stage`.
 
         Args:
@@ -468,7 +497,11 @@ class Trajectory:
 
     def _deciding(self, end: Snapshot) -> Self:
         """Return the trajectory with the rows of the look that decides, if that is not the last one."""
-        return self if self.final_step == self.steps[-1] else replace(self, last=rows_of_baseline(end, self.baseline))
+        return (
+            self
+            if self.final_step == self.steps[-1]
+            else replace(self, last=rows_of_baseline(end, self.baseline))
+        )
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -500,7 +533,9 @@ class Trajectory:
         Looks without one have no entry. Example: ``trajectory.drift[200]["probe"].kl_sampled``.
         """
         looks = zip(self.steps, self.comparisons, strict=True)
-        return {step: comparison.drift for step, comparison in looks if comparison.drift is not None}
+        return {
+            step: comparison.drift for step, comparison in looks if comparison.drift is not None
+        }
 
     @cached_property
     def item_history(self) -> ItemHistory:
@@ -538,15 +573,23 @@ class Trajectory:
         if self.stage is not None:  # the losses of earlier stages raise no alarm in this one
             return self.stage.verdicts(alpha=alpha)
         found = []
-        for look, (step, comparison) in enumerate(zip(self.steps[1:], self.comparisons[1:], strict=True), start=1):
+        for look, (step, comparison) in enumerate(
+            zip(self.steps[1:], self.comparisons[1:], strict=True), start=1
+        ):
             planned = self.planned if self.planned is not None and look <= self.planned else None
             whole, categories = _watched(comparison)
-            for groups, share in ((whole, alpha / 2 if categories else alpha), (categories, alpha / 2)):
+            for groups, share in (
+                (whole, alpha / 2 if categories else alpha),
+                (categories, alpha / 2),
+            ):
                 if groups:
                     level = alarm_level(look, groups=len(groups), planned=planned, alpha=share)
                     found += [Alarm.test(group, step=step, level=level) for group in groups]
             known = Alarm.test_known(
-                self.comparisons[max(look - 1, 1) : look + 1], step=step, number=look, planned=planned
+                self.comparisons[max(look - 1, 1) : look + 1],
+                step=step,
+                number=look,
+                planned=planned,
             )
             found += [] if known is None else [known]
         return tuple(found)
@@ -578,12 +621,17 @@ def against_first_base(first: Snapshot, look: Snapshot, *, own: Comparison) -> C
     found = compare(before=first, after=shared)
     noise = {(group.level, group.name): group[NULL] for group in own.groups}
     groups = tuple(
-        group if (null := noise.get((group.level, group.name))) is None else group.having(NULL, null)
+        group
+        if (null := noise.get((group.level, group.name))) is None
+        else group.having(NULL, null)
         for group in found.groups
     )
     notes = found.notes
     if len(shared) < len(look):
-        notes = (f"{len(shared):,} of {len(look):,} questions were measured on the first base", *notes)
+        notes = (
+            f"{len(shared):,} of {len(look):,} questions were measured on the first base",
+            *notes,
+        )
     return replace(found, groups=groups, drift=own.drift, notes=notes)
 
 
@@ -593,7 +641,10 @@ def _watched(comparison: Comparison) -> tuple[list[Group], list[Group]]:
     A single category is the whole.
     """
     # Tasks are not watched: with many of them the level of each would be too strict to raise any alarm.
-    whole, categories = ([group for group in comparison.by(level).values() if group.n] for level in ("all", "category"))
+    whole, categories = (
+        [group for group in comparison.by(level).values() if group.n]
+        for level in ("all", "category")
+    )
     return whole, categories if len(categories) > 1 else []
 
 
@@ -626,7 +677,9 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
         later = run.looks
         if number and _starts_with_look(run):  # it is the end of the stage before
             later = run.looks[1:]
-        planned.append(run.planned if later is run.looks or run.planned is None else run.planned - 1)
+        planned.append(
+            run.planned if later is run.looks or run.planned is None else run.planned - 1
+        )
         looks += [_later(look, by=offset) for look in later]
         # Later stages count on from the end of this one, and not from their own step 0.
         start, offset = offset, int(looks[-1].meta["step"])
@@ -686,14 +739,19 @@ def _compared(before: Snapshot, after: Snapshot) -> Comparison:
 
 def _check_order(runs: Sequence[StoredRun]) -> list[str]:
     """Raise a MismatchError if runs are not stages of one model in this order, and note stages that are not given."""
-    ids = [run.described.run or run.baseline.meta.get("run") or str(run.folder.resolve()) for run in runs]
+    ids = [
+        run.described.run or run.baseline.meta.get("run") or str(run.folder.resolve())
+        for run in runs
+    ]
     before = [[one.run for one in stored_lineage(run.described)] for run in runs]
     names = [str(run.folder) for run in runs]
     notes = []
     for later in range(1, len(runs)):
         for earlier in range(later):
             if ids[earlier] == ids[later]:
-                raise MismatchError(f"{names[earlier]} and {names[later]} are the same run; give each stage once")
+                raise MismatchError(
+                    f"{names[earlier]} and {names[later]} are the same run; give each stage once"
+                )
             if ids[later] in before[earlier]:
                 raise MismatchError(
                     f"{names[earlier]} continues the model of {names[later]}; give the stages in the order of the "
@@ -708,7 +766,9 @@ def _check_order(runs: Sequence[StoredRun]) -> list[str]:
             )
         if known and known[-1].run != ids[earlier]:
             left_out = [one.name for one in known[before[later].index(ids[earlier]) + 1 :]]
-            notes.append(f"{' and '.join(left_out)} came between {names[earlier]} and {names[later]}, and is not given")
+            notes.append(
+                f"{' and '.join(left_out)} came between {names[earlier]} and {names[later]}, and is not given"
+            )
         ways = [way for run in (runs[earlier], runs[later]) if (way := _decoding(run)) is not None]
         if len(ways) == 2 and ways[0] != ways[1]:
             raise MismatchError(
@@ -716,7 +776,9 @@ def _check_order(runs: Sequence[StoredRun]) -> list[str]:
                 f"{ways[0]}, then {ways[1]}); give stages of one probe"
             )
         if problem := check_one_model(runs[earlier].described.model, runs[later].described.model):
-            raise MismatchError(f"{names[earlier]} and {names[later]}: {problem}; give the stages of one model")
+            raise MismatchError(
+                f"{names[earlier]} and {names[later]}: {problem}; give the stages of one model"
+            )
     return notes
 
 
@@ -727,7 +789,8 @@ def _decoding(run: StoredRun) -> Any:
 def _have_own_probes(runs: Sequence[StoredRun]) -> bool:
     """Return True if each run has one probe, and not all have the same."""
     own = [
-        {(look.meta.get("probe") or {}).get("fingerprint") for look in (run.baseline, *run.looks)} - {None}
+        {(look.meta.get("probe") or {}).get("fingerprint") for look in (run.baseline, *run.looks)}
+        - {None}
         for run in runs
     ]
     return all(len(one) <= 1 for one in own) and len(set[Any]().union(*own)) > 1
@@ -735,7 +798,11 @@ def _have_own_probes(runs: Sequence[StoredRun]) -> bool:
 
 def _starts_with_look(run: StoredRun) -> bool:
     """Return True if the first look is of the start of the training, since the baseline is from elsewhere."""
-    return bool(run.looks) and int(run.baseline.meta["step"]) < 0 and int(run.looks[0].meta["step"]) == 0
+    return (
+        bool(run.looks)
+        and int(run.baseline.meta["step"]) < 0
+        and int(run.looks[0].meta["step"]) == 0
+    )
 
 
 def _start(run: StoredRun) -> Snapshot:
@@ -759,7 +826,9 @@ def _stage_notes(runs: Sequence[StoredRun]) -> list[str]:
                 f"{after.folder} began with a model that answers {found.forgotten + found.gained:g} of {found.n:g} "
                 f"questions otherwise than the end of {before.folder}"
             )
-    if with_drift := [str(run.folder) for run in runs[1:] if any(look.meta.get(DRIFT_KEY) for look in run.looks)]:
+    if with_drift := [
+        str(run.folder) for run in runs[1:] if any(look.meta.get(DRIFT_KEY) for look in run.looks)
+    ]:
         notes.append(
             "the drift of later stages is from the start of each, and is not shown here; `forgetwatch report` of "
             f"{' or '.join(with_drift)} alone shows it"

@@ -133,7 +133,13 @@ class Leg:
         if self.answer == "FAIL":
             return "beyond the limit"
         if self.answer == "PASS":
-            return SMALL_LOSS if self.shows_loss else "no loss shown" if self.limit == 0 else "within the limit"
+            return (
+                SMALL_LOSS
+                if self.shows_loss
+                else "no loss shown"
+                if self.limit == 0
+                else "within the limit"
+            )
         if self.is_open_by_vanished:
             return "not clear, because answers vanished"
         if self.shows_loss:
@@ -178,13 +184,19 @@ class RankedCategory:
         return side_of_zero(self.interval) or "around"
 
 
-def legs_of(comparison: Comparison, tolerance: Tolerance, *, level: float = 0.95) -> tuple[Leg, ...]:
+def legs_of(
+    comparison: Comparison, tolerance: Tolerance, *, level: float = 0.95
+) -> tuple[Leg, ...]:
     """Return the legs of a comparison at a level, without those that are left out."""
     whole = comparison.all
     made = [
-        None if tolerance.accuracy is None else _change_leg("accuracy", [whole], -tolerance.accuracy, level),
+        None
+        if tolerance.accuracy is None
+        else _change_leg("accuracy", [whole], -tolerance.accuracy, level),
         None if tolerance.known is None else knowledge_leg(whole, tolerance.known, level=level),
-        None if tolerance.category is None else category_leg(comparison, -tolerance.category, level),
+        None
+        if tolerance.category is None
+        else category_leg(comparison, -tolerance.category, level),
     ]
     return tuple(leg for leg in made if leg is not None)
 
@@ -202,7 +214,9 @@ def _change_leg(name: LegName, groups: list[Group], limit: float, level: float =
         return Leg(name=name, limit=limit, reason=reason)
     # The group that decides: of those that fail the one farthest beyond, of others the one that fell most.
     failed = [leg for leg in found if leg.answer == "FAIL"]
-    blocking = [leg for leg in found if not leg.allows] or [leg for leg in found if leg.answer == "INCONCLUSIVE"]
+    blocking = [leg for leg in found if not leg.allows] or [
+        leg for leg in found if leg.answer == "INCONCLUSIVE"
+    ]
 
     def of_failed(leg: Leg) -> float:
         return math.inf if leg.interval is None else leg.interval[1]
@@ -218,7 +232,8 @@ def _change_leg(name: LegName, groups: list[Group], limit: float, level: float =
         interval=decides.interval,
         answer=decides.answer,
         is_tolerable=decides.is_tolerable,
-        shows_loss=any(leg.shows_loss and leg.answer != "PASS" for leg in found) or decides.shows_loss,
+        shows_loss=any(leg.shows_loss and leg.answer != "PASS" for leg in found)
+        or decides.shows_loss,
         worst=decides.worst,
         group=decides.group,
         reason=decides.reason,
@@ -233,7 +248,10 @@ def category_leg(comparison: Comparison, limit: float, level: float = 0.95) -> L
     if sunk is None or made.answer == "FAIL":
         return made
     own = accuracy_leg(sunk, limit, level=1 - (1 - level) / max(len(groups), 1), name="category")
-    lost, right = sunk.forgotten + sunk.vanished_right, sunk.retained + sunk.forgotten + sunk.vanished_right
+    lost, right = (
+        sunk.forgotten + sunk.vanished_right,
+        sunk.retained + sunk.forgotten + sunk.vanished_right,
+    )
     gone = "have no outcome" if sunk.vanished_right == lost else "are lost"
     reason = f"{count(lost)} of {count(right)} right answers of {one_line(sunk.name)} {gone} and none gained"
     leg = own or Leg(name="category", limit=limit, group=sunk.name)
@@ -244,7 +262,9 @@ def _unchanged(group: Group) -> list[Cells]:
     """Return the cells of a group had no answer changed: with all answers right, and with those that were."""
     every = group.effective_n
     right = every * group.accuracy_before if group.n else every
-    return [Cells(retained=kept, forgotten=0, gained=0, missed=every - kept) for kept in (every, right)]
+    return [
+        Cells(retained=kept, forgotten=0, gained=0, missed=every - kept) for kept in (every, right)
+    ]
 
 
 def _sank(group: Group) -> bool:
@@ -253,7 +273,9 @@ def _sank(group: Group) -> bool:
     return sank and not group.little_to_lose
 
 
-def accuracy_leg(group: Group, limit: float, *, level: float, name: LegName = "accuracy") -> Leg | None:
+def accuracy_leg(
+    group: Group, limit: float, *, level: float, name: LegName = "accuracy"
+) -> Leg | None:
     """Return the leg of the net change of one group; None if nothing in it was measured.
 
     Args:
@@ -264,7 +286,8 @@ def accuracy_leg(group: Group, limit: float, *, level: float, name: LegName = "a
     """
     estimate = group[NET_ESTIMATE]
     of_estimate, at_worst = (
-        None if estimate is None else estimate.interval_at(level, worst=worst) for worst in (False, True)
+        None if estimate is None else estimate.interval_at(level, worst=worst)
+        for worst in (False, True)
     )
     if estimate is None or of_estimate is None or at_worst is None:
         value, items = group.net_change, max(round(group.effective_n), 2) if group.n else 2
@@ -277,11 +300,19 @@ def accuracy_leg(group: Group, limit: float, *, level: float, name: LegName = "a
     worst = bounded[0]
     if math.isnan(interval[0]) and (name == "accuracy" or math.isnan(worst)):
         return None
-    if math.isnan(interval[0]):  # every outcome of a category vanished: the worst case is all that is known
+    if math.isnan(
+        interval[0]
+    ):  # every outcome of a category vanished: the worst case is all that is known
         interval = worst, 0.0
     low, high = interval
     measured = not math.isnan(value)
-    answer: Answer = "FAIL" if measured and high < limit else "PASS" if min(low, worst) > limit else "INCONCLUSIVE"
+    answer: Answer = (
+        "FAIL"
+        if measured and high < limit
+        else "PASS"
+        if min(low, worst) > limit
+        else "INCONCLUSIVE"
+    )
     bound = -max(_BOUND, -4 * limit)
     # A category may be too small to exclude that loss even if no answer changed, were all of them right or not.
     unchanged = min(newcombe(cells, level=level)[0] for cells in _unchanged(group))
@@ -320,30 +351,50 @@ def knowledge_leg(whole: Group, limit: float, *, level: float = 0.95) -> Leg:
     """
     known, right = whole[KNOWN], whole[RIGHT_LOST]
     net = None if known is None else known.known_net
-    if known is not None and net is not None and known.lost_net_share is not None and kept_of([whole]) == "known":
+    if (
+        known is not None
+        and net is not None
+        and known.lost_net_share is not None
+        and kept_of([whole]) == "known"
+    ):
         interval = known.lost_net_share_at(level) or (math.nan, math.nan)
         # Known items that vanished are lost in the worst case.
         hidden = hidden_known(whole)
-        return _share_leg(known.lost_net_share, interval, limit, known=net, hidden=hidden, can_fail=True)
+        return _share_leg(
+            known.lost_net_share, interval, limit, known=net, hidden=hidden, can_fail=True
+        )
     if right is not None and right.holds >= HALF:
         if right.share is not None and right.interval is not None and right.least is not None:
             interval = at_level(right.share, right.interval, level)
             can_fail = right.less_noise and right.least > limit
             made = _share_leg(
-                right.share, interval, limit, known=right.right, hidden=whole.vanished_right, can_fail=can_fail
+                right.share,
+                interval,
+                limit,
+                known=right.right,
+                hidden=whole.vanished_right,
+                can_fail=can_fail,
             )
             return replace(made, of="its right answers")
         reason = f"it knew only {count(max(round(right.right), 0))} answers, too few to judge what it kept"
         return Leg(name="knowledge", limit=limit, answer="INCONCLUSIVE", reason=reason)
-    reason = "two options show nothing" if net is not None else "no options or their probabilities are recorded"
+    reason = (
+        "two options show nothing"
+        if net is not None
+        else "no options or their probabilities are recorded"
+    )
     return Leg(name="knowledge", limit=limit, reason=reason)
 
 
-def _share_leg(share: float, interval: Interval, limit: float, *, known: float, hidden: float, can_fail: bool) -> Leg:
+def _share_leg(
+    share: float, interval: Interval, limit: float, *, known: float, hidden: float, can_fail: bool
+) -> Leg:
     """Return the leg of a lost share of so many known items, of which `hidden` more may have vanished."""
     low, high = interval
     worst = (high * known + hidden) / (known + hidden)
-    answer: Answer = "FAIL" if can_fail and low > limit else "PASS" if worst < limit else "INCONCLUSIVE"
+    answer: Answer = (
+        "FAIL" if can_fail and low > limit else "PASS" if worst < limit else "INCONCLUSIVE"
+    )
     return Leg(
         name="knowledge",
         limit=limit,
@@ -377,7 +428,9 @@ def lost_known(comparison: Comparison, limit: float) -> list[Group]:
     return [group for _, group in sorted(found, key=lambda pair: pair[0])]
 
 
-def at_level(value: float, interval: Interval, level: float, observations: int | None = None) -> Interval:
+def at_level(
+    value: float, interval: Interval, level: float, observations: int | None = None
+) -> Interval:
     """Return a 95 % interval at another level: each end as many times farther away as with Student's t.
 
     Args:
@@ -396,7 +449,8 @@ def estimated_categories(comparison: Comparison) -> list[Group]:
     found = [
         group
         for group in comparison.by("category").values()
-        if group.n + group.outcomes.vanished >= FEWEST and not math.isnan(group.outcomes.net_change_interval_worst[0])
+        if group.n + group.outcomes.vanished >= FEWEST
+        and not math.isnan(group.outcomes.net_change_interval_worst[0])
     ]
     return found if len(found) > 1 else []
 
@@ -413,11 +467,14 @@ def ranked_categories(comparison: Comparison) -> tuple[tuple[RankedCategory, ...
     estimates = [
         (group, found, interval)
         for group in groups
-        if (found := group[NET_ESTIMATE]) is not None and (interval := found.interval_at(level)) is not None
+        if (found := group[NET_ESTIMATE]) is not None
+        and (interval := found.interval_at(level)) is not None
     ]
     if whole is None or len(estimates) < 2:
         return (), math.nan
-    changes, errors = (np.array([getattr(one[1].change, name) for one in estimates]) for name in ("mean", "error"))
+    changes, errors = (
+        np.array([getattr(one[1].change, name) for one in estimates]) for name in ("mean", "error")
+    )
     between = shrunk(changes, errors, overall=whole.change.mean)
     if not between.p_value <= DIFFERENT:
         return (), between.p_value

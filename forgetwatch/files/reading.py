@@ -32,11 +32,20 @@ from forgetwatch.errors import ForgetwatchError, SnapshotError
 
 DAMAGE: Final = (
     OSError,  # missing, a folder, no permission, a failing disk
-    *(EOFError, zlib.error, zipfile.BadZipFile, struct.error),  # compressed data that are cut or damaged
+    *(
+        EOFError,
+        zlib.error,
+        zipfile.BadZipFile,
+        struct.error,
+    ),  # compressed data that are cut or damaged
     *(pa.ArrowException, csv.Error),  # Parquet, Zstandard, CSV
     ValueError,  # text that is not UTF-8 or has half a surrogate pair, or is not JSON or a number
     ArithmeticError,  # a number that its type cannot hold
-    *(LookupError, TypeError, AttributeError),  # values of another type or shape than the format has
+    *(
+        LookupError,
+        TypeError,
+        AttributeError,
+    ),  # values of another type or shape than the format has
     RuntimeError,  # nested too deeply (RecursionError), or a feature that the decoder lacks (NotImplementedError)
     MemoryError,  # a size that a damaged file claims
 )
@@ -76,7 +85,9 @@ class UnsuitableError(ValueError):
 
 
 @contextmanager
-def file_errors(path: str | Path, needed: str, error: type[ForgetwatchError] = SnapshotError) -> Iterator[None]:
+def file_errors(
+    path: str | Path, needed: str, error: type[ForgetwatchError] = SnapshotError
+) -> Iterator[None]:
     """Raise what goes wrong with a file within the block as an error of forgetwatch.
 
     Args:
@@ -94,9 +105,13 @@ def file_errors(path: str | Path, needed: str, error: type[ForgetwatchError] = S
     except FileNotFoundError as problem:
         raise error(f"{path}: no such file; needed {needed}") from problem
     except OSError as problem:
-        raise error(f"{path}: needed {needed}, and it cannot be read: {_cause(problem)}") from problem
+        raise error(
+            f"{path}: needed {needed}, and it cannot be read: {_cause(problem)}"
+        ) from problem
     except DAMAGE as problem:
-        raise error(f"{path}: needed {needed}, and it cannot be read; is it cut? ({_cause(problem)})") from problem
+        raise error(
+            f"{path}: needed {needed}, and it cannot be read; is it cut? ({_cause(problem)})"
+        ) from problem
 
 
 def _cause(problem: BaseException) -> str:
@@ -111,12 +126,22 @@ def _cause(problem: BaseException) -> str:
         return problem.strerror
     line = " ".join(str(problem).split("\n", maxsplit=1)[0].split())
     # These name a Python value and not what is wrong with it.
-    prefix = f"{type(problem).__name__}: " if isinstance(problem, (LookupError, TypeError, AttributeError)) else ""
-    return prefix + (line if len(line) <= _SHOWN else f"{line[:_SHOWN]}...") or type(problem).__name__
+    prefix = (
+        f"{type(problem).__name__}: "
+        if isinstance(problem, (LookupError, TypeError, AttributeError))
+        else ""
+    )
+    return (
+        prefix + (line if len(line) <= _SHOWN else f"{line[:_SHOWN]}...") or type(problem).__name__
+    )
 
 
 def read_content(
-    path: Path, needed: str, error: type[ForgetwatchError] = SnapshotError, *, limit: int | None = None
+    path: Path,
+    needed: str,
+    error: type[ForgetwatchError] = SnapshotError,
+    *,
+    limit: int | None = None,
 ) -> bytes:
     """Return the content of a regular file, unpacked if gzip packed it; errors are those of `file_errors`.
 
@@ -142,7 +167,9 @@ def is_packed(head: bytes) -> bool:
     """
     for magic, program in _PACKED.items():
         if head.startswith(magic):
-            raise UnsuitableError(f"a file that {program} packed; unpack it first, or pack it with gzip")
+            raise UnsuitableError(
+                f"a file that {program} packed; unpack it first, or pack it with gzip"
+            )
     return head.startswith(_GZIP)
 
 
@@ -157,12 +184,18 @@ def open_plain(path: Path) -> BinaryIO:
         while block := unpacked.read(_BLOCK):
             size += len(block)
             if size > limit:
-                raise UnsuitableError(f"gzip data that grow to more than {limit:,} bytes; that is not read")
+                raise UnsuitableError(
+                    f"gzip data that grow to more than {limit:,} bytes; that is not read"
+                )
     return cast(BinaryIO, gzip.open(path))
 
 
 def read_text(
-    path: Path, needed: str, error: type[ForgetwatchError] = SnapshotError, *, limit: int | None = None
+    path: Path,
+    needed: str,
+    error: type[ForgetwatchError] = SnapshotError,
+    *,
+    limit: int | None = None,
 ) -> str:
     r"""Return the content of a regular UTF-8 file as text, without byte order mark, line ends as ``\n``.
 
@@ -220,7 +253,9 @@ def regular_size(path: Path) -> int:
     OSError or UnsuitableError if there is none, or it is a pipe or a device.
     """
     state = path.stat()
-    if not stat.S_ISREG(state.st_mode) and not stat.S_ISDIR(state.st_mode):  # opening a folder has its own error
+    if not stat.S_ISREG(state.st_mode) and not stat.S_ISDIR(
+        state.st_mode
+    ):  # opening a folder has its own error
         raise UnsuitableError("a pipe or device; write it to a file first")
     return state.st_size
 
@@ -266,7 +301,9 @@ def _gunzip(packed: bytes, limit: int) -> bytes:
             part = member.unconsumed_tail or member.unused_data
             size += len(block)
             if size > limit:
-                raise UnsuitableError(f"gzip data that grow to more than {limit:,} bytes; that is not read")
+                raise UnsuitableError(
+                    f"gzip data that grow to more than {limit:,} bytes; that is not read"
+                )
             blocks.append(block)
     if packed and not member.eof:
         raise EOFError("not a whole gzip file")
@@ -278,7 +315,9 @@ def is_text(value: object) -> bool:
 
     Half of a surrogate pair, which JSON can name, cannot be written or shown.
     """
-    return isinstance(value, str) and (value.isascii() or not any("\ud800" <= part <= "\udfff" for part in value))
+    return isinstance(value, str) and (
+        value.isascii() or not any("\ud800" <= part <= "\udfff" for part in value)
+    )
 
 
 def holds_text(value: object) -> bool:
@@ -302,7 +341,9 @@ def read_plain_yaml(path: Path, needed: str, error: type[ForgetwatchError]) -> P
     return parse_plain_yaml(read_text(path, needed, error, limit=MAX_SIZE), path, needed, error)
 
 
-def parse_plain_yaml(text: str, source: str | Path, needed: str, error: type[ForgetwatchError]) -> Plain:
+def parse_plain_yaml(
+    text: str, source: str | Path, needed: str, error: type[ForgetwatchError]
+) -> Plain:
     """Parse the one document in a text; an empty one is an empty text.
 
     Args:
@@ -342,7 +383,11 @@ class _Loader(yaml.BaseLoader):
         if isinstance(event, yaml.AliasEvent):
             reason = "anchors are not read; write it out"
         elif isinstance(event, yaml.ScalarEvent):
-            reason = "" if is_text(event.value) else f"{event.value!r:.80} is half of a surrogate pair and no text"
+            reason = (
+                ""
+                if is_text(event.value)
+                else f"{event.value!r:.80} is half of a surrogate pair and no text"
+            )
         elif self.depth >= MAX_DEPTH:
             reason = f"nested more than {MAX_DEPTH} deep"
         if reason:
@@ -356,7 +401,11 @@ class _Loader(yaml.BaseLoader):
         """Return a mapping whose keys are texts, each once."""
         names = set[str]()
         for name, _ in node.value:
-            reason = "" if isinstance(name, yaml.ScalarNode) else "needed a text as the key, got a list or a mapping"
+            reason = (
+                ""
+                if isinstance(name, yaml.ScalarNode)
+                else "needed a text as the key, got a list or a mapping"
+            )
             if not reason and name.value in names:
                 reason = f"{name.value!r:.80} is there twice; only one of the two would count"
             if reason:

@@ -87,7 +87,9 @@ def json_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[i
             except UnsuitableError as error:
                 raise SnapshotError(f"{path}, line {number}: {error}") from error
             except (ValueError, RecursionError) as error:
-                raise SnapshotError(f"{path}, line {number}: not a JSON object ({error}); is the file cut?") from error
+                raise SnapshotError(
+                    f"{path}, line {number}: not a JSON object ({error}); is the file cut?"
+                ) from error
             yield number, value
     if progress is not None:
         progress(total, total)
@@ -165,7 +167,9 @@ class Document:
                 value, end = self._decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 # The value may only be cut by the end of the chunk: then it is decoded again with the next one.
-                cut = error.msg.startswith("Unterminated") or error.pos > len(self._text) - _NEAR_END
+                cut = (
+                    error.msg.startswith("Unterminated") or error.pos > len(self._text) - _NEAR_END
+                )
                 if cut and self._more():
                     continue
                 raise self._broken(f"JSON: {error.msg}") from error
@@ -174,7 +178,12 @@ class Document:
             # A number at the end of a chunk may be cut: "12" of "125" decodes without an error.
             rest = self._text[end : end + _NEAR_END]
             is_number = self._text[end - 1] not in '"]}'
-            if is_number and len(rest) < _NEAR_END and not rest.strip("0123456789+-.eE") and self._more():
+            if (
+                is_number
+                and len(rest) < _NEAR_END
+                and not rest.strip("0123456789+-.eE")
+                and self._more()
+            ):
                 continue
             self._at = end
             return value
@@ -215,9 +224,15 @@ class Document:
         return bool(chunk)
 
     def _broken(self, needed: str) -> SnapshotError:
-        found = repr(self._text[self._at : self._at + 20]) if self._at < len(self._text) else "the end of the file"
+        found = (
+            repr(self._text[self._at : self._at + 20])
+            if self._at < len(self._text)
+            else "the end of the file"
+        )
         byte = self._file.tell() - len(self._text[self._at :].encode("utf-8", "surrogatepass"))
-        return SnapshotError(f"{self.path}: needed {needed}, got {found} (near byte {byte:,}); is the file cut?")
+        return SnapshotError(
+            f"{self.path}: needed {needed}, got {found} (near byte {byte:,}); is the file cut?"
+        )
 
 
 def begins_json(head: bytes) -> bool:
@@ -251,7 +266,9 @@ _BLANK_BYTES: Final = re.compile(rb"[ \t\n\r]*+")
 _STRING: Final = re.compile(rb'"(?>(?:[^"\\]++|\\.)*)"', re.DOTALL)
 _SCALAR: Final = re.compile(rb'[^ \t\n\r,:\[\]{}"]++')
 _PLAIN: Final = rb'[^"\[\]{}]++|"(?>(?:[^"\\]++|\\.)*)"'
-_FLAT: Final = re.compile(rb"(?>(?:" + _PLAIN + rb"|[\[{](?>(?:" + _PLAIN + rb")*)[\]}])*)", re.DOTALL)
+_FLAT: Final = re.compile(
+    rb"(?>(?:" + _PLAIN + rb"|[\[{](?>(?:" + _PLAIN + rb")*)[\]}])*)", re.DOTALL
+)
 """Text without deeper nesting: scalars, strings, and lists and objects that hold nothing else."""
 _SMALL: Final = 2**16
 """Bytes up to which building a whole object is faster than skipping its members."""
@@ -296,7 +313,10 @@ def pick(data: bytes, start: int, end: int, names: Collection[str]) -> dict[str,
 def build(data: bytes, start: int, end: int) -> Any:
     """Return the value in `data[start:end]`."""
     # Every value but the outermost follows one of these marks. Marks within texts count too: the bound is from above.
-    if end - start > _MAX_VALUES and sum(data.count(mark, start, end) for mark in (b",", b"[", b"{")) > _MAX_VALUES:
+    if (
+        end - start > _MAX_VALUES
+        and sum(data.count(mark, start, end) for mark in (b",", b"[", b"{")) > _MAX_VALUES
+    ):
         raise ValueError(f"the value at byte {start:,} holds more than {_MAX_VALUES:,} values")
     try:
         return json.loads(data[start:end].decode("utf-8"), object_pairs_hook=unique_keys)
@@ -370,7 +390,9 @@ def table_rows(path: Path, *, kept: bool = True) -> Iterator[tuple[str, dict[str
             batches = parquet_batches(path, rows=_BATCH, kept=kept)
             rows: Iterator[tuple[str, Any]] = (
                 (f"row {number}", row)
-                for number, row in enumerate((row for batch in batches for row in batch.to_pylist()), start=1)
+                for number, row in enumerate(
+                    (row for batch in batches for row in batch.to_pylist()), start=1
+                )
             )
         elif begins_json(head):
             rows = json_rows(path)
@@ -378,7 +400,9 @@ def table_rows(path: Path, *, kept: bool = True) -> Iterator[tuple[str, dict[str
             rows = _csv(path)
         for place, row in rows:
             if not isinstance(row, dict):
-                raise SnapshotError(f"{path}, {place}: needed a JSON object of named values, got {type(row).__name__}")
+                raise SnapshotError(
+                    f"{path}, {place}: needed a JSON object of named values, got {type(row).__name__}"
+                )
             yield place, row
 
 
@@ -394,14 +418,22 @@ def read_rows(path: Path, within: str | None = None) -> Iterator[dict[str, Any]]
     number, names = 0, list[str]()
     with file_errors(path, NEEDED):
         for document in json_values(path):
-            names = names or (list(map(str, document)) if isinstance(document, Mapping) else [type(document).__name__])
+            names = names or (
+                list(map(str, document))
+                if isinstance(document, Mapping)
+                else [type(document).__name__]
+            )
             for row in _members(document if within == DOCUMENT else value_at(document, within)):
                 number += 1
                 if not isinstance(row, Mapping):
-                    raise SnapshotError(f"{path}, row {number} of {within}: needed an object, got {type(row).__name__}")
+                    raise SnapshotError(
+                        f"{path}, row {number} of {within}: needed an object, got {type(row).__name__}"
+                    )
                 yield dict(row)
     if not number:
-        raise SnapshotError(f"{path}: no rows at {within!r}; the document has {', '.join(names) or 'nothing'}")
+        raise SnapshotError(
+            f"{path}: no rows at {within!r}; the document has {', '.join(names) or 'nothing'}"
+        )
 
 
 def _members(found: Any) -> Iterator[Any]:
@@ -424,7 +456,9 @@ def value_at(row: Any, field_path: str) -> Any:
         if field_path in row:
             return row[field_path]
         # A key may contain dots itself ("small.model"), so every dot is tried as the separator.
-        for dot in (n for n, letter in enumerate(field_path) if letter == "." and field_path[:n] in row):
+        for dot in (
+            n for n, letter in enumerate(field_path) if letter == "." and field_path[:n] in row
+        ):
             if (found := value_at(row[field_path[:dot]], field_path[dot + 1 :])) is not ABSENT:
                 return found
     elif isinstance(row, list):
@@ -454,7 +488,11 @@ def json_rows(path: Path) -> Iterator[tuple[str, Any]]:
         yield from ((f"{unit} {number}", value) for number, value in values)
         return
     columns, data = first.get("columns"), first.get("data")
-    if isinstance(columns, list) and isinstance(data, list) and all(isinstance(cells, list) for cells in data):
+    if (
+        isinstance(columns, list)
+        and isinstance(data, list)
+        and all(isinstance(cells, list) for cells in data)
+    ):
         for number, cells in enumerate(data, start=1):
             yield f"row {number}", dict(zip(map(str, columns), cells, strict=True))
     else:
@@ -469,7 +507,9 @@ def _csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         names = list(reader.fieldnames or ())
         if twice := [name for name in names if names.count(name) > 1]:
-            raise SnapshotError(f"{path}: the column {twice[0]!r} occurs twice in the header; rename one of them")
+            raise SnapshotError(
+                f"{path}: the column {twice[0]!r} occurs twice in the header; rename one of them"
+            )
         for row in reader:
             if None in row:
                 raise SnapshotError(

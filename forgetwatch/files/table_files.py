@@ -70,27 +70,40 @@ def parquet_batches(
     """
     packed = regular_size(path)
     limit, total = unpacked_limit(packed, least=_MIN_UNPACKED_TABLE), 0
-    too_large = UnsuitableError(f"one that grows from {packed:,} to more than {limit:,} bytes; that is not read")
+    too_large = UnsuitableError(
+        f"one that grows from {packed:,} to more than {limit:,} bytes; that is not read"
+    )
     names = None if columns is None else list(columns)
     with pq.ParquetFile(path) as file:
         metadata = file.metadata
         numbers = list(range(metadata.num_row_groups) if groups is None else groups)
         of_groups = [_chunks(check_row_group(file, number), names) for number in numbers]
     if kept and metadata.num_rows > max(_MIN_ROWS, 2 * packed):
-        raise UnsuitableError(f"one of {metadata.num_rows:,} rows in {packed:,} bytes, more than such a file can hold")
+        raise UnsuitableError(
+            f"one of {metadata.num_rows:,} rows in {packed:,} bytes, more than such a file can hold"
+        )
     leaves = {leaf.path: leaf for leaf in map(metadata.schema.column, range(metadata.num_columns))}
-    sizes = [sum(_least_size(chunk, leaves[chunk.path_in_schema]) for chunk in chunks) for chunks in of_groups]
+    sizes = [
+        sum(_least_size(chunk, leaves[chunk.path_in_schema]) for chunk in chunks)
+        for chunks in of_groups
+    ]
     if (sum(sizes) if kept else max(sizes, default=0)) > limit:
         raise too_large
     chosen = [chunk for chunks in of_groups for chunk in chunks]
     # No text is longer than its chunk before compression, so that a batch of texts is well below the limit.
-    different = [chunk.total_uncompressed_size for chunk in chosen if "DELTA_BYTE_ARRAY" in chunk.encodings]
+    different = [
+        chunk.total_uncompressed_size for chunk in chosen if "DELTA_BYTE_ARRAY" in chunk.encodings
+    ]
     rows = max(1, min(rows, limit // (4 * max([1, *different]))))
     # pyarrow cannot read these as dictionaries.
-    deltas = {chunk.path_in_schema for chunk in chosen if any("DELTA" in name for name in chunk.encodings)}
+    deltas = {
+        chunk.path_in_schema for chunk in chosen if any("DELTA" in name for name in chunk.encodings)
+    }
     texts = [name for name, leaf in leaves.items() if name not in deltas and _is_text(leaf)]
     with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
-        for number in numbers:  # one by one: pyarrow cannot read texts in objects across two of them
+        for (
+            number
+        ) in numbers:  # one by one: pyarrow cannot read texts in objects across two of them
             for batch in file.iter_batches(batch_size=rows, columns=names, row_groups=[number]):
                 size = sum(map(_decoded_size, batch.columns))
                 total = total + size if kept else size
@@ -108,25 +121,42 @@ def check_row_group(file: pq.ParquetFile, number: int) -> pq.RowGroupMetaData:
     return file.metadata.row_group(number)
 
 
-def _chunks(group: pq.RowGroupMetaData, names: Sequence[str] | None) -> list[pq.ColumnChunkMetaData]:
+def _chunks(
+    group: pq.RowGroupMetaData, names: Sequence[str] | None
+) -> list[pq.ColumnChunkMetaData]:
     """Return the metadata of the columns of these names, or of parts of them, in a row group."""
     chunks = list(map(group.column, range(group.num_columns)))
     if names is None:
         return chunks
-    return [chunk for chunk in chunks if any(f"{chunk.path_in_schema}.".startswith(f"{name}.") for name in names)]
+    return [
+        chunk
+        for chunk in chunks
+        if any(f"{chunk.path_in_schema}.".startswith(f"{name}.") for name in names)
+    ]
 
 
 def _least_size(chunk: pq.ColumnChunkMetaData, leaf: pq.ColumnSchema) -> int:
     """Return the bytes that the values of a chunk need at least; repeated texts are not among them."""
     values, uncompressed = chunk.num_values, chunk.total_uncompressed_size
     if min(values, uncompressed) < 0:
-        raise ValueError(f"needed sizes of at least 0 in its footer, got {min(values, uncompressed)}")
-    width = leaf.length if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else _WIDTHS.get(leaf.physical_type, 8)
+        raise ValueError(
+            f"needed sizes of at least 0 in its footer, got {min(values, uncompressed)}"
+        )
+    width = (
+        leaf.length
+        if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY"
+        else _WIDTHS.get(leaf.physical_type, 8)
+    )
     return int(max(values * width, uncompressed))
 
 
 def _is_text(leaf: pq.ColumnSchema) -> bool:
-    return leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type in ("STRING", "NONE", "JSON", "ENUM")
+    return leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type in (
+        "STRING",
+        "NONE",
+        "JSON",
+        "ENUM",
+    )
 
 
 def _decoded_size(array: pa.Array) -> int:
@@ -152,7 +182,9 @@ def _decoded_size(array: pa.Array) -> int:
 def write_table(table: pa.Table, meta: Mapping[str, Any], path: str | Path) -> None:
     """Write a table and its metadata (JSON values) as one Parquet file, atomically."""
     described = table.replace_schema_metadata({KEY: json.dumps(dict(meta)).encode()})
-    write_atomically(Path(path), lambda partial: pq.write_table(described, partial, compression="zstd"))
+    write_atomically(
+        Path(path), lambda partial: pq.write_table(described, partial, compression="zstd")
+    )
 
 
 def checksum_with(rows: str, meta: Mapping[str, Any]) -> str:

@@ -21,7 +21,9 @@ from typing import Any, Final
 from filelock import FileLock
 
 _OPTIONS: Final = inspect.signature(FileLock.__init__).parameters
-NO_SOFT: Final[dict[str, Any]] = {"fallback_to_soft": False} if "fallback_to_soft" in _OPTIONS else {}
+NO_SOFT: Final[dict[str, Any]] = (
+    {"fallback_to_soft": False} if "fallback_to_soft" in _OPTIONS else {}
+)
 """Options of a `FileLock`: where there are no locks there is none, and no file that outlives its owner."""
 
 _MAX_NAME: Final = 200
@@ -63,7 +65,11 @@ def write_problem(error: OSError, at: Path) -> str:
         error: The error of the write.
         at: The folder that was written to, for an error that names no file.
     """
-    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit of the process
+    is_full = error.errno in (
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+    )  # the disk, a quota, a limit of the process
     return f"{'disk full' if is_full else error.strerror or error} at {error.filename or at}"
 
 

@@ -21,7 +21,14 @@ from typing import Final, Literal
 from forgetwatch.errors import ProbeError
 from forgetwatch.grading import instructions, mathematics, patterns, traits
 from forgetwatch.grading.letters import extract_letter, extract_option_text
-from forgetwatch.grading.output_text import NOTHING, Extracted, after_thinking, before_next_question, plain, statements
+from forgetwatch.grading.output_text import (
+    NOTHING,
+    Extracted,
+    after_thinking,
+    before_next_question,
+    plain,
+    statements,
+)
 from forgetwatch.item import TRAITS, Item
 from forgetwatch.probe import LETTERS
 
@@ -66,7 +73,12 @@ class Grade:
 
 
 def grade(
-    item: Item, output: str, *, truncated: bool = False, no_answer: NoAnswer = "wrong", judge: Judge | None = None
+    item: Item,
+    output: str,
+    *,
+    truncated: bool = False,
+    no_answer: NoAnswer = "wrong",
+    judge: Judge | None = None,
 ) -> Grade:
     """Grade an output as an answer to an item; deterministic.
 
@@ -130,9 +142,13 @@ def check_item(item: Item) -> None:
     match item.match:
         case None if not item.choices:
             problem = "an open answer needs a match (or a judge of your own)"
-        case "letter" if not item.choices and not all(text.strip() in tuple(LETTERS) for text in _texts(item)):
+        case "letter" if not item.choices and not all(
+            text.strip() in tuple(LETTERS) for text in _texts(item)
+        ):
             problem = "match 'letter' needs a capital letter A to Z"
-        case "number" if not all(map(mathematics.find_numbers, map(mathematics.normalise_numbers, _texts(item)))):
+        case "number" if not all(
+            map(mathematics.find_numbers, map(mathematics.normalise_numbers, _texts(item)))
+        ):
             problem = "match 'number' needs a number"
         case "json" | "json:only" | "json:keys" | "json:keys:only" | "tool_call":
             problem = _json_problem(item)
@@ -174,7 +190,9 @@ def _extract(item: Item, body: str) -> tuple[Extracted, bool]:
     answers = _texts(item)
     match item.match:
         case "letter":
-            return _compare(extract_letter(body, None), answers, lambda found, answer: found == answer.strip())
+            return _compare(
+                extract_letter(body, None), answers, lambda found, answer: found == answer.strip()
+            )
         case "number":
             return _compare(mathematics.extract_number(body), answers, mathematics.same_number)
         case "boxed":
@@ -187,7 +205,9 @@ def _extract(item: Item, body: str) -> tuple[Extracted, bool]:
             return patterns.match_contained(body, answers)
         case "json" | "json:only" | "json:keys" | "json:keys:only":
             only = item.match.endswith(":only")
-            return patterns.match_json(body, answers, keys=item.match.startswith("json:keys"), only=only)
+            return patterns.match_json(
+                body, answers, keys=item.match.startswith("json:keys"), only=only
+            )
         case "tool_call":
             return patterns.match_tool_calls(body, answers)
         case str() as match if match in TRAITS:
@@ -199,14 +219,22 @@ def _extract(item: Item, body: str) -> tuple[Extracted, bool]:
         case str() as match if match.startswith(_REGEX):
             return patterns.match_last(body, match.removeprefix(_REGEX), answers)
         case _:
-            raise ProbeError(f"item {item.id!r}: an open answer needs a match, or a judge of your own")
+            raise ProbeError(
+                f"item {item.id!r}: an open answer needs a match, or a judge of your own"
+            )
 
 
-def _compare(extracted: Extracted, answers: Sequence[str], same: Callable[[str, str], bool]) -> tuple[Extracted, bool]:
-    return extracted, extracted.text is not None and any(same(extracted.text, answer) for answer in answers)
+def _compare(
+    extracted: Extracted, answers: Sequence[str], same: Callable[[str, str], bool]
+) -> tuple[Extracted, bool]:
+    return extracted, extracted.text is not None and any(
+        same(extracted.text, answer) for answer in answers
+    )
 
 
-def _grade_by_judge(judge: Judge, item: Item, body: str, *, truncated: bool, missing: bool | None) -> Grade:
+def _grade_by_judge(
+    judge: Judge, item: Item, body: str, *, truncated: bool, missing: bool | None
+) -> Grade:
     """Return the grade by the caller's own rule; whatever it raises becomes the reason of an unscored output."""
     try:
         verdict = judge(item, body)
@@ -216,7 +244,11 @@ def _grade_by_judge(judge: Judge, item: Item, body: str, *, truncated: bool, mis
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:_SHOWN]
         return Grade(None, outcome=f"unscored: the judge raised {reason}")
     if not decided:
-        problem = "gave no verdict" if verdict is None else f"needed True, False or None, gave {type(verdict).__name__}"
+        problem = (
+            "gave no verdict"
+            if verdict is None
+            else f"needed True, False or None, gave {type(verdict).__name__}"
+        )
         return Grade(None, outcome=f"unscored: the judge {problem}")
     if truncated and not verdict:
         return Grade(missing, outcome="truncated")
@@ -231,7 +263,9 @@ def _prompt_text(item: Item) -> str:
     """Return the text of the prompt; of chat messages, those whose content is text."""
     if isinstance(item.prompt, str):
         return item.prompt
-    return "\n".join(content for message in item.prompt if isinstance(content := message["content"], str))
+    return "\n".join(
+        content for message in item.prompt if isinstance(content := message["content"], str)
+    )
 
 
 def _json_problem(item: Item) -> str | None:

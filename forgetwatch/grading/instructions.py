@@ -45,9 +45,13 @@ def is_instruction_list(answer: str) -> bool:
         pairs = json.loads(answer)
     except (ValueError, RecursionError):
         return False
-    if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+    if not isinstance(pairs, list) or not all(
+        isinstance(pair, list) and len(pair) == 2 for pair in pairs
+    ):
         return False
-    return bool(pairs) and all(isinstance(name, str) and isinstance(values, dict) for name, values in pairs)
+    return bool(pairs) and all(
+        isinstance(name, str) and isinstance(values, dict) for name, values in pairs
+    )
 
 
 def unchecked_reason(answer: str) -> str:
@@ -80,7 +84,10 @@ def _times(text: str, keyword: str) -> int:
 
 
 def _forbidden(text: str, values: Values) -> bool:
-    return not any(re.search(rf"\b{re.escape(word)}\b", text, re.IGNORECASE) for word in values["forbidden_words"])
+    return not any(
+        re.search(rf"\b{re.escape(word)}\b", text, re.IGNORECASE)
+        for word in values["forbidden_words"]
+    )
 
 
 def _letters_of(text: str, values: Values) -> bool:
@@ -114,7 +121,9 @@ def _postscript(text: str, values: Values) -> bool:
 
 def _bullets(text: str, values: Values) -> bool:
     # The white space stays in one line: over several it would be searched again from each of them.
-    marked = re.findall(r"^[^\S\n]*\*[^\*].*$", text, re.MULTILINE) + re.findall(r"^[^\S\n]*-", text, re.MULTILINE)
+    marked = re.findall(r"^[^\S\n]*\*[^\*].*$", text, re.MULTILINE) + re.findall(
+        r"^[^\S\n]*-", text, re.MULTILINE
+    )
     return len(marked) == int(values["num_bullets"])
 
 
@@ -195,7 +204,10 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[str, Values], bool], tuple[str, ...]
         lambda text, values: _enough(len(re.findall(r"\w+", text)), values, "num_words"),
         ("num_words", "relation"),
     ),
-    "length_constraints:nth_paragraph_first_word": (_first_word, ("num_paragraphs", "nth_paragraph", "first_word")),
+    "length_constraints:nth_paragraph_first_word": (
+        _first_word,
+        ("num_paragraphs", "nth_paragraph", "first_word"),
+    ),
     "detectable_content:number_placeholders": (_placeholders, ("num_placeholders",)),
     "detectable_content:postscript": (_postscript, ("postscript_marker",)),
     "detectable_format:number_bullet_lists": (_bullets, ("num_bullets",)),
@@ -209,7 +221,9 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[str, Values], bool], tuple[str, ...]
     "detectable_format:title": (_title, ()),
     "combination:two_responses": (_two_responses, ()),
     "combination:repeat_prompt": (
-        lambda text, values: text.strip().lower().startswith(str(values["prompt_to_repeat"]).strip().lower()),
+        lambda text, values: (
+            text.strip().lower().startswith(str(values["prompt_to_repeat"]).strip().lower())
+        ),
         ("prompt_to_repeat",),
     ),
     "startend:end_checker": (_ends, ("end_phrase",)),

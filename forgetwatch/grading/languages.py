@@ -80,7 +80,10 @@ _SCRIPTS: Final = {
 }
 
 
-_FOREIGN: Final = {"ru": re.compile(r"[іїєґўјљњћђѓќѝәғқңөұүһІЇЄҐЎ]"), "ar": re.compile(r"[پچژگکیٹڈڑںےہۓە]")}
+_FOREIGN: Final = {
+    "ru": re.compile(r"[іїєґўјљњћђѓќѝәғқңөұүһІЇЄҐЎ]"),
+    "ar": re.compile(r"[پچژگکیٹڈڑںےہۓە]"),
+}
 """Letters of other languages in the same script."""
 
 
@@ -111,7 +114,10 @@ def language(body: str) -> str | None:
     'de'
     """
     text = body[:_MOST_OTHER]
-    sizes = {name: _WEIGHT.get(name, 1) * sum(map(len, pattern.findall(text))) for name, pattern in _SCRIPTS.items()}
+    sizes = {
+        name: _WEIGHT.get(name, 1) * sum(map(len, pattern.findall(text)))
+        for name, pattern in _SCRIPTS.items()
+    }
     script = max(sizes, key=lambda name: sizes[name])
     if not sizes[script] or sizes[script] < _SHARE_OTHER * sum(sizes.values()) or script == "other":
         return None
@@ -173,13 +179,16 @@ def without_echo(body: str, prompt: str) -> str:
     fragments = [
         rows
         for rows in clauses
-        if _occurrences(clause := words[rows.start : rows.stop], given) or len(_in_runs(clause, given)) == len(clause)
+        if _occurrences(clause := words[rows.start : rows.stop], given)
+        or len(_in_runs(clause, given)) == len(clause)
     ]
     left = [index for index in range(len(words)) if index not in repeated]
     rest = sorted(set(left) - _in_runs(words, given) - {row for rows in fragments for row in rows})
     if sum(map(_letters, {words[index] for index in rest})) >= _NEW:
         left = rest
-    elif (repeated and _size(words, left) < _NO_ANSWER) or (fragments and 2 * _size(words, rest) < _size(words, left)):
+    elif (repeated and _size(words, left) < _NO_ANSWER) or (
+        fragments and 2 * _size(words, rest) < _size(words, left)
+    ):
         return ""
     for index in sorted(set(range(len(words))).difference(left), reverse=True):
         text = text[: found[index].start()] + text[found[index].end() :]
@@ -195,7 +204,11 @@ def _clauses(text: str) -> list[range]:
 def _in_runs(words: list[str], given: list[str]) -> set[int]:
     """Return the indices of the words in runs of at least `_RUN` of the given ones."""
     runs = {tuple(given[start : start + _RUN]) for start in range(len(given) - _RUN + 1)}
-    starts = [start for start in range(len(words) - _RUN + 1) if tuple(words[start : start + _RUN]) in runs]
+    starts = [
+        start
+        for start in range(len(words) - _RUN + 1)
+        if tuple(words[start : start + _RUN]) in runs
+    ]
     return {index for start in starts for index in range(start, start + _RUN)}
 
 
@@ -227,4 +240,8 @@ def _latin(text: str) -> str | None:
         points[name] += sum(map(text.count, letters)) / 2
     second, best = sorted(points.values())[-2:]
     name = max(points, key=lambda one: points[one])
-    return name if name in LANGUAGES and best >= _LEAD * second and best >= _LEAST * len(words) > 0 else None
+    return (
+        name
+        if name in LANGUAGES and best >= _LEAD * second and best >= _LEAST * len(words) > 0
+        else None
+    )

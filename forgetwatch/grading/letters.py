@@ -54,7 +54,9 @@ _LOOK_ALIKE: Final = (
     | str.maketrans("асеоԁ", "aceod")
     | {0x1F150 + i: letter for i, letter in enumerate(LETTERS)}  # white on black circles
     | {0x1F170 + i: letter for i, letter in enumerate(LETTERS)}  # white on black squares
-    | {0x1F1E6 + i: letter for i, letter in enumerate(LETTERS)}  # the letters that flags are made of
+    | {
+        0x1F1E6 + i: letter for i, letter in enumerate(LETTERS)
+    }  # the letters that flags are made of
 )
 _SINGLE: Final = re.compile(rf"(?<!\w)[{''.join(map(chr, _LOOK_ALIKE))}](?!\w)")
 _PART: Final = r"[^\W\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]"
@@ -122,7 +124,11 @@ def extract_letter(body: str, options: Sequence[str] | None) -> Extracted:
     """Return the option letter that an output gives as its answer; without `options` any letter, for an open answer."""
     text = _SINGLE.sub(lambda single: single[0].translate(_LOOK_ALIKE), plain(body))
     count = len(LETTERS) if options is None else min(len(options), len(LETTERS))
-    return _stated(text, count, options, ends=body[-1:].isspace()) or _line(text, count, options) or _prose(text, count)
+    return (
+        _stated(text, count, options, ends=body[-1:].isspace())
+        or _line(text, count, options)
+        or _prose(text, count)
+    )
 
 
 def extract_option_text(body: str, options: Sequence[str]) -> Extracted:
@@ -140,7 +146,9 @@ def extract_option_text(body: str, options: Sequence[str]) -> Extracted:
         for part in (first_sentence(line), line):
             inside, undecided = _inside(normalise(part), texts)
             if not inside and undecided:
-                return Extracted(unscored=f"it cannot be decided whether {undecided!r} is a word of its own there")
+                return Extracted(
+                    unscored=f"it cannot be decided whether {undecided!r} is a word of its own there"
+                )
             if len(inside) == 1:
                 return _as_text(inside.pop(), part, text, body)
             if inside:
@@ -148,12 +156,17 @@ def extract_option_text(body: str, options: Sequence[str]) -> Extracted:
     return NOTHING
 
 
-def _stated(text: str, count: int, options: Sequence[str] | None, *, ends: bool) -> Extracted | None:
+def _stated(
+    text: str, count: int, options: Sequence[str] | None, *, ends: bool
+) -> Extracted | None:
     """Return the letter of the last statement, unless it is taken back.
 
     Two unlike letters in one sentence are ambiguous.
     """
-    slots = ((s, _leading_letter(s.line, count=count, options=options)) for s in reversed(list(statements(text))))
+    slots = (
+        (s, _leading_letter(s.line, count=count, options=options))
+        for s in reversed(list(statements(text)))
+    )
     given = list(islice(((s, found) for s, found in slots if found), 2))
     if not given:
         return None
@@ -163,7 +176,9 @@ def _stated(text: str, count: int, options: Sequence[str] | None, *, ends: bool)
         unlike = earlier.option is not None and earlier.option != answer.option
         if unlike and same_sentence(text, before.slot, last.start):
             return AMBIGUOUS
-    instead = [found for at in retractions(text, last.slot + end) if (found := _INSTEAD.match(text, at))]
+    instead = [
+        found for at in retractions(text, last.slot + end) if (found := _INSTEAD.match(text, at))
+    ]
     if instead and (other := _option(instead[-1][1], count=count)) != NOTHING:
         return replace(other, settled=ends or bool(text[instead[-1].end(1) :].strip()))
     if answer == NOTHING:
@@ -185,8 +200,14 @@ def _line(text: str, count: int, options: Sequence[str] | None) -> Extracted | N
         if found is None:
             continue
         rest, chosen = normalise(found["rest"]), _option(found[1], count=count)
-        same = options is not None and chosen.option is not None and rest == normalise(options[chosen.option])
-        marked = index == 0 and len(listed) == 1 and bool(found["mark"].strip()) and found[1].isupper()
+        same = (
+            options is not None
+            and chosen.option is not None
+            and rest == normalise(options[chosen.option])
+        )
+        marked = (
+            index == 0 and len(listed) == 1 and bool(found["mark"].strip()) and found[1].isupper()
+        )
         if not rest or (same and len(listed) < 2) or marked:
             several = _leading_letter(lines[index], count=count)
             if several and several[0].ambiguous:
@@ -207,7 +228,9 @@ def _prose(text: str, count: int) -> Extracted:
     """
     last, position = NOTHING, -1
     for chooses in _CHOOSES.finditer(text):
-        slot = _leading_letter(text[chooses.end() : chooses.end() + 400].split("\n", 1)[0], count=count)
+        slot = _leading_letter(
+            text[chooses.end() : chooses.end() + 400].split("\n", 1)[0], count=count
+        )
         if slot and slot[0] != NOTHING:
             last, position = slot[0], chooses.start()
     for right in _IS_RIGHT.finditer(text):
@@ -219,7 +242,9 @@ def _prose(text: str, count: int) -> Extracted:
     return last
 
 
-def _leading_letter(line: str, *, count: int, options: Sequence[str] | None = None) -> tuple[Extracted, int] | None:
+def _leading_letter(
+    line: str, *, count: int, options: Sequence[str] | None = None
+) -> tuple[Extracted, int] | None:
     """Return (Answer by the letter that a line begins with, end of the letter in the line).
 
     None if it begins with none.
@@ -272,7 +297,11 @@ def _blank(denied: re.Match[str]) -> str:
 
 
 def _as_text(index: int, line: str, text: str, body: str) -> Extracted:
-    cut = text.endswith(line.rstrip()) and not body[-1:].isspace() and not re.search(r"[.!?;\])}\"]\Z", line.rstrip())
+    cut = (
+        text.endswith(line.rstrip())
+        and not body[-1:].isspace()
+        and not re.search(r"[.!?;\])}\"]\Z", line.rstrip())
+    )
     return Extracted(text=line.strip(), option=index, as_text=True, settled=not cut)
 
 
@@ -283,7 +312,9 @@ def _inside(line: str, texts: Sequence[str]) -> tuple[set[int], str]:
     """
     named, undecided, until = set[str](), "", 0
     for found in find_words([text for text in texts if re.search(r"\w", text)], line):
-        if found.start >= until and not _TEXT_NEGATED.search(line[max(0, found.start - 40) : found.start]):
+        if found.start >= until and not _TEXT_NEGATED.search(
+            line[max(0, found.start - 40) : found.start]
+        ):
             named |= {found.text} if found.certain else set()
             undecided, until = undecided or ("" if found.certain else found.text), found.end
     return {index for index, text in enumerate(texts) if text in named}, undecided

@@ -79,7 +79,9 @@ _NUMBER: Final = re.compile(
     r"(?:[\s-](?P<scale>[Tt]housand|[MmBb]illion|[Tt]rillion)\b)?"
     r"(?![.:/]\d)"
 )
-_FRACTION: Final = re.compile(r"\\[dtc]?frac\s*(?:\{\s*(-?\d{1,99})\s*\}\s*\{\s*(\d{1,99})\s*\}|(\d)(\d))")
+_FRACTION: Final = re.compile(
+    r"\\[dtc]?frac\s*(?:\{\s*(-?\d{1,99})\s*\}\s*\{\s*(\d{1,99})\s*\}|(\d)(\d))"
+)
 # "= - 5": a minus sign with a space, after a sign that needs a number.
 _MINUS: Final = re.compile(r"(?<=[=(≈])(\s?)-\s+(?=[\d.$€£¥₹\\])")
 _SCALES: Final = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
@@ -117,7 +119,9 @@ class Number:
 def extract_number(body: str) -> Extracted:
     """Extract the number that an output gives as its answer, as a text that `same_number` reads."""
     # Emphasis and LaTeX go; dollar signs and underscores matter to no number.
-    text = normalise_numbers(plain(_DOLLAR.sub(" ", tail(body)).replace("\\(", " ").replace("\\)", " ")))
+    text = normalise_numbers(
+        plain(_DOLLAR.sub(" ", tail(body)).replace("\\(", " ").replace("\\)", " "))
+    )
     statement = _statement(text)
     if statement is None:
         inside = _given(text)
@@ -126,7 +130,9 @@ def extract_number(body: str) -> Extracted:
         alone = not re.search(r"[^\W\d_]", text[: inside[-1].start]) and len(inside) == 1
         return AMBIGUOUS if _clash(text, inside[-2:]) else _found(text, inside[-1], form=alone)
     if instead := _instead(text, statement):
-        return _found(text, instead, settled=bool(text[instead.end :].strip()) or body[-1:].isspace())
+        return _found(
+            text, instead, settled=bool(text[instead.end :].strip()) or body[-1:].isspace()
+        )
     start, part = _part(first_sentence(statement.line))
     inside = _given(part)
     if not inside:
@@ -137,7 +143,9 @@ def extract_number(body: str) -> Extracted:
     number = inside[0 if direct else -1]
     # A number at the very end of a cut text may have more digits.
     rest = text[statement.slot + start + number.end :]
-    return _found(part, number, form=statement.form, settled=bool(rest.strip()) or body[-1:].isspace())
+    return _found(
+        part, number, form=statement.form, settled=bool(rest.strip()) or body[-1:].isspace()
+    )
 
 
 def same_number(found: str, answer: str) -> bool:
@@ -164,7 +172,9 @@ def find_numbers(text: str) -> list[Number]:
 
 def normalise_numbers(text: str) -> str:
     """Return the text with its digits as ASCII, and LaTeX fractions and thousands as plain ones."""
-    text = _PRETTY.sub(lambda found: "," if "," in found[0] and found[0] != "\\," else " ", fold(text))
+    text = _PRETTY.sub(
+        lambda found: "," if "," in found[0] and found[0] != "\\," else " ", fold(text)
+    )
     return _MINUS.sub(r"\1-", _FRACTION.sub(_fraction, text))
 
 
@@ -186,14 +196,20 @@ def _part(line: str) -> tuple[int, str]:
     inside = _given(right)
     if not equals or not inside:
         return 0, line
-    if len(inside) > 1 and _OPERATOR.fullmatch(right[inside[0].end : inside[1].start]) and len(_given(left)) == 1:
+    if (
+        len(inside) > 1
+        and _OPERATOR.fullmatch(right[inside[0].end : inside[1].start])
+        and len(_given(left)) == 1
+    ):
         return 0, left  # "42 = 6 * 7"
     return len(left) + 1, right
 
 
 def _given(text: str) -> list[Number]:
     return [
-        number for number in find_numbers(text) if not _DENIED.search(text[max(0, number.start - 20) : number.start])
+        number
+        for number in find_numbers(text)
+        if not _DENIED.search(text[max(0, number.start - 20) : number.start])
     ]
 
 
@@ -288,7 +304,11 @@ def _grouped(digits: str) -> bool:
     if re.fullmatch(r"[1-9]\d?(?:,\d\d)+,\d{3}", digits):
         return True
     first, *groups = re.split("[.,]", digits)
-    return 0 < len(first) <= 3 and not first.startswith("0") and all(len(group) == 3 for group in groups)
+    return (
+        0 < len(first) <= 3
+        and not first.startswith("0")
+        and all(len(group) == 3 for group in groups)
+    )
 
 
 # A box with braces, or with a single character after it.
@@ -314,7 +334,9 @@ def extract_box(body: str) -> Extracted:
     if last is None:
         return NOTHING
     if last["bare"]:
-        return Extracted(text=last["bare"], form=True, settled=last.end() < len(text) or body[-1:].isspace())
+        return Extracted(
+            text=last["bare"], form=True, settled=last.end() < len(text) or body[-1:].isspace()
+        )
     depth = 1
     for brace in _BRACE.finditer(text, last.end()):
         depth += {"{": 1, "}": -1}.get(brace[0], 0)
@@ -326,7 +348,10 @@ def extract_box(body: str) -> Extracted:
 
 def same_box(found: str, answer: str) -> bool:
     """Return True if two contents of a box are the same as text or as a number."""
-    read_same = (_SPACING.sub("", _TEXT.sub(r"\1", fold(text))).rstrip(".").casefold() for text in (found, answer))
+    read_same = (
+        _SPACING.sub("", _TEXT.sub(r"\1", fold(text))).rstrip(".").casefold()
+        for text in (found, answer)
+    )
     if len(set(read_same)) == 1:
         return True
     number = _number(found)
@@ -336,7 +361,9 @@ def same_box(found: str, answer: str) -> bool:
 def check_installed() -> None:
     """Raise ProbeError with the command that installs math-verify, if it is not installed."""
     if importlib.util.find_spec("math_verify") is None:
-        raise ProbeError(f"match 'math' compares answers with the package math-verify: {install('math_verify')}")
+        raise ProbeError(
+            f"match 'math' compares answers with the package math-verify: {install('math_verify')}"
+        )
 
 
 def extract_expression(body: str) -> Extracted:

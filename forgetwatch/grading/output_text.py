@@ -80,7 +80,12 @@ _INVISIBLE: Final = dict.fromkeys(
     # Soft hyphen, zero-width characters, marks of direction, variation selectors, byte order mark.
     (
         *(0x00AD, 0x061C, 0x180E, 0xFEFF),
-        *(*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), *range(0xFE00, 0xFE10)),
+        *(
+            *range(0x200B, 0x2010),
+            *range(0x202A, 0x202F),
+            *range(0x2060, 0x2070),
+            *range(0xFE00, 0xFE10),
+        ),
     )
 )
 _MARKS: Final = (
@@ -213,7 +218,11 @@ def opening_tag(prompt: str) -> str:
     '<think>'
     """
     last = max(_TAG.finditer(prompt), key=re.Match.start, default=None)
-    return last[0] if last and not prompt[last.end() :].strip() and after_thinking(last[0]) is None else ""
+    return (
+        last[0]
+        if last and not prompt[last.end() :].strip() and after_thinking(last[0]) is None
+        else ""
+    )
 
 
 def is_thinking_tag(token: str) -> bool:
@@ -250,7 +259,8 @@ _STATES: Final = re.compile(
 )
 # Right before a name: "the wrong answer is", "not the answer:".
 _DENIED: Final = re.compile(
-    r"(?:wrong|incorrect|false|(?:\bnot|n['’]t) (?:the|an?)(?: correct| right| best)?)[^\S\n]*\Z", re.IGNORECASE
+    r"(?:wrong|incorrect|false|(?:\bnot|n['’]t) (?:the|an?)(?: correct| right| best)?)[^\S\n]*\Z",
+    re.IGNORECASE,
 )
 # Names in the plural may head a list of options; "the correct options" states an answer.
 _HEADS: Final = re.compile(r"(?:options?|choices?|answers)\Z", re.IGNORECASE)
@@ -333,7 +343,9 @@ def first_sentence(line: str) -> str:
 def same_sentence(text: str, start: int, end: int) -> bool:
     """Return True if between two positions no sentence ends and no word takes the first statement back."""
     between = text[start:end]
-    return not _ENDS.search(between) and not re.search(r"\b(?:no|wait|actually|rather|instead|but)\b", between, re.I)
+    return not _ENDS.search(between) and not re.search(
+        r"\b(?:no|wait|actually|rather|instead|but)\b", between, re.I
+    )
 
 
 _SIGN: Final = regex.compile(
@@ -344,7 +356,9 @@ _FOLLOWS: Final = regex.compile(
     r"で(?:す|し|は|も|あ|しょ)|(?:だ|である)(?!\p{Hiragana})|という|から|まで|より|など|"
     r"[はがをにのとでもへ]|[是在的了和与與或吗嗎呢吧]|ครับ|ค่ะ|คะ|นะ|และ|หรือ|เป็น|คือ|ที่|ใน"
 )
-_PRECEDES: Final = regex.compile(r"(?:[はがをにのとでもへや]|[是在为為叫于於和与與或到及即]|คือ|เป็น|ว่า|และ|หรือ|ใน)\Z")
+_PRECEDES: Final = regex.compile(
+    r"(?:[はがをにのとでもへや]|[是在为為叫于於和与與或到及即]|คือ|เป็น|ว่า|และ|หรือ|ใน)\Z"
+)
 _COPULA: Final = regex.compile(r"です|でした|である|という|だ(?!\p{Hiragana})")
 _JOSA: Final = regex.compile(
     r"(?:은|는|을|를|에서|에는|에|입니다|이다|예요|이에요|이었습니다|였습니다|이며|이고|라고|이라고|으로|까지|부터|처럼|보다|에게|께서)"
@@ -407,7 +421,10 @@ def _ends(word: str, rest: str) -> bool | None:
     if regex.match(r"\p{Hangul}", rest):
         is_own = bool(regex.match(r"\p{Hangul}", word[-1]))
         return (
-            True if (_JOSA.match(rest) and len(word) > is_own) or (_JOSA_OF_OTHERS.match(rest) and not is_own) else None
+            True
+            if (_JOSA.match(rest) and len(word) > is_own)
+            or (_JOSA_OF_OTHERS.match(rest) and not is_own)
+            else None
         )
     particles = _FOLLOWS if not regex.match(r"\p{Hiragana}", word[-1]) else _COPULA
     return True if particles.match(rest) and not _is_single(word, rest[0]) else None
@@ -417,7 +434,9 @@ def _begins(word: str, before: str) -> bool | None:
     """Return True if a word begins after the text before it, False if it goes on, None if that is undecided."""
     if regex.search(r"\d[.,]\Z", before):
         return False
-    if (apart := _is_apart(word[0], before[-1:])) is False and (run := _SEMITIC.search(before)) is not None:
+    if (apart := _is_apart(word[0], before[-1:])) is False and (
+        run := _SEMITIC.search(before)
+    ) is not None:
         if _ARABIC_ARTICLE.fullmatch(run[0]) and len(word) > 2:
             return True
         return _PREFIXES.fullmatch(run[0]) and ((len(run[0]) == 1 and len(word) >= _ENOUGH) or None)
@@ -441,4 +460,6 @@ def _is_apart(inner: str, outer: str) -> bool | None:
 
 def _is_single(word: str, neighbour: str) -> bool:
     """Return True for a word of one sign next to its own script."""
-    return len(word) == 1 and all(regex.match(r"\p{Han}|\p{Thai}", sign) for sign in (word, neighbour))
+    return len(word) == 1 and all(
+        regex.match(r"\p{Han}|\p{Thai}", sign) for sign in (word, neighbour)
+    )

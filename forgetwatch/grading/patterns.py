@@ -92,10 +92,14 @@ def match_contained(body: str, answers: Sequence[str]) -> tuple[Extracted, bool]
     for answer in answers:
         found, size = _found(body, answer)
         if certain := [one.end for one in found if one.certain]:
-            return Extracted(text=answer, form=True, settled=max(certain) < size or body[-1:].isspace()), True
+            return Extracted(
+                text=answer, form=True, settled=max(certain) < size or body[-1:].isspace()
+            ), True
         undecided = undecided or (answer if found else "")
     if undecided:
-        return Extracted(unscored=f"it cannot be decided whether {undecided!r} is a word of its own there"), False
+        return Extracted(
+            unscored=f"it cannot be decided whether {undecided!r} is a word of its own there"
+        ), False
     return Extracted(text=None, form=True), False
 
 
@@ -115,7 +119,9 @@ def match_last(body: str, pattern: str, answers: Sequence[str]) -> tuple[Extract
     found = _last(body, pattern)
     if found is None or found.text is None:
         return found or NOTHING, False
-    return found, fold_case(collapse_spaces(found.text)) in {fold_case(collapse_spaces(answer)) for answer in answers}
+    return found, fold_case(collapse_spaces(found.text)) in {
+        fold_case(collapse_spaces(answer)) for answer in answers
+    }
 
 
 SECONDS: Final = 2.0
@@ -133,7 +139,8 @@ _EXPANDED: Final = 100_000
 """Limit of the parts of a pattern with its counts written out: ``((ab){100}){100}`` has 20,000."""
 
 _TOKEN: Final = regex.compile(
-    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\s*\{(?:\d*,)?(?P<count>\d+),?\}|(?P<parenthesis>[()])|.", regex.DOTALL
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\s*\{(?:\d*,)?(?P<count>\d+),?\}|(?P<parenthesis>[()])|.",
+    regex.DOTALL,
 )
 
 _RECURSION: Final = regex.compile(r"\(\?(?:R|\d|[+-]\d|&|P>)")
@@ -158,11 +165,15 @@ def check_pattern(pattern: str) -> regex.Pattern[str]:
             f"{_EXPANDED:,}; write smaller counts, or '*' in place of a count"
         )
     if _RECURSION.search(pattern):
-        raise ProbeError(f"regular expression {shown}: it calls itself, which can take all memory; write it out")
+        raise ProbeError(
+            f"regular expression {shown}: it calls itself, which can take all memory; write it out"
+        )
     try:
         return regex.compile(pattern, FLAGS)
     except (regex.error, RecursionError, OverflowError, ValueError, MemoryError) as error:
-        raise ProbeError(f"needed a regular expression that can be compiled, got {shown}: {error}") from error
+        raise ProbeError(
+            f"needed a regular expression that can be compiled, got {shown}: {error}"
+        ) from error
 
 
 def _expanded(pattern: str) -> int:
@@ -187,7 +198,9 @@ def _last(body: str, pattern: str) -> Extracted | None:
     """Return the last match of a pattern, or its first group where that took part in the match."""
     compiled, text, last = check_pattern(pattern), tail(body), None
     if _timed_out[pattern] >= _TIMEOUTS:
-        return Extracted(unscored=f"its pattern took longer than {SECONDS:g} s on {_TIMEOUTS} outputs before")
+        return Extracted(
+            unscored=f"its pattern took longer than {SECONDS:g} s on {_TIMEOUTS} outputs before"
+        )
     try:
         for match in compiled.finditer(text, timeout=SECONDS):
             last = match
@@ -228,7 +241,9 @@ Call = tuple[str, Any]
 """(Name, arguments) of one call of a tool."""
 
 
-def match_json(body: str, answers: tuple[str, ...], *, keys: bool, only: bool = False) -> tuple[Extracted, bool]:
+def match_json(
+    body: str, answers: tuple[str, ...], *, keys: bool, only: bool = False
+) -> tuple[Extracted, bool]:
     """Return (First JSON value of the answer's kind, is it one of the answers).
 
     With `keys`, an object with the keys of an answer is right; with `only`, words around the value are wrong.
@@ -238,7 +253,9 @@ def match_json(body: str, answers: tuple[str, ...], *, keys: bool, only: bool = 
     if read is None:
         return NOTHING, False
     value, found = read
-    right = any(_has_keys(value, answer) if keys else _same_json(value, answer) for answer in wanted)
+    right = any(
+        _has_keys(value, answer) if keys else _same_json(value, answer) for answer in wanted
+    )
     return found, right and (found.form or not only)
 
 
@@ -248,7 +265,10 @@ def match_tool_calls(body: str, answers: tuple[str, ...]) -> tuple[Extracted, bo
     if not calls:
         return NOTHING, False
     try:
-        text = json.dumps([{"name": name, "arguments": arguments} for name, arguments in calls], ensure_ascii=False)
+        text = json.dumps(
+            [{"name": name, "arguments": arguments} for name, arguments in calls],
+            ensure_ascii=False,
+        )
     except RecursionError:
         return NOTHING, False
     right = any(_same(calls, list(read_calls(json.loads(answer)))) for answer in answers)
@@ -296,7 +316,9 @@ def _same_json(one: Any, other: Any) -> bool:
     """Return True if two JSON values are equal; numbers by their value, and no number equals true or false."""
     try:
         if isinstance(one, dict) and isinstance(other, dict):
-            return one.keys() == other.keys() and all(_same_json(value, other[key]) for key, value in one.items())
+            return one.keys() == other.keys() and all(
+                _same_json(value, other[key]) for key, value in one.items()
+            )
         if isinstance(one, list) and isinstance(other, list):
             return len(one) == len(other) and all(map(_same_json, one, other))
         return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
@@ -338,10 +360,14 @@ def _kind(value: Any) -> type:
 def _calls(body: str) -> tuple[list[Call], bool]:
     """Return (Calls of an output, have they an asked form: in tags, or nothing else in the output)."""
     text = tail(body, 50_000).strip()
-    if text.count("<tool") + text.count("<function_call>") <= _MOST and (tagged := _TAGGED.findall(text)):
+    if text.count("<tool") + text.count("<function_call>") <= _MOST and (
+        tagged := _TAGGED.findall(text)
+    ):
         read = [_first_value(inside, {dict, list}) for _, inside in tagged]
         # One unreadable call makes the whole answer unreadable: a part of the calls is not what was called.
-        return ([call for one in read if one for call in read_calls(one[0])] if all(read) else []), True
+        return (
+            [call for one in read if one for call in read_calls(one[0])] if all(read) else []
+        ), True
     text = _MARK.sub("", text)
     read_one = _first_value(text, {dict, list})
     calls = list(read_calls(read_one[0])) if read_one else []
@@ -374,7 +400,14 @@ def _python_call(node: ast.expr) -> Call:
 def _same(calls: list[Call], wanted: list[Call]) -> bool:
     left = list(wanted)
     for name, arguments in calls:
-        index = next((i for i, call in enumerate(left) if call[0] == name and _same_json(call[1], arguments)), None)
+        index = next(
+            (
+                i
+                for i, call in enumerate(left)
+                if call[0] == name and _same_json(call[1], arguments)
+            ),
+            None,
+        )
         if index is None:
             return False
         del left[index]

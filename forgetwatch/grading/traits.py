@@ -57,7 +57,9 @@ _VALUES: Final[dict[str, tuple[str, ...]]] = {
 """Values that an item may require."""
 
 
-def match_trait(name: str, body: str, answers: tuple[str, ...], prompt: str) -> tuple[Extracted, bool]:
+def match_trait(
+    name: str, body: str, answers: tuple[str, ...], prompt: str
+) -> tuple[Extracted, bool]:
     """Return (Value of the property, is it one of the answers); nothing where the output has no value.
 
     Text that is repeated from the prompt has no language.
@@ -78,7 +80,9 @@ def match_trait(name: str, body: str, answers: tuple[str, ...], prompt: str) -> 
         case _ if body.upper() == body.lower():
             found = None
         case _:
-            found = "upper" if body == body.upper() else "lower" if body == body.lower() else "mixed"
+            found = (
+                "upper" if body == body.upper() else "lower" if body == body.lower() else "mixed"
+            )
     if found is None:
         return NOTHING, False
     # More text would not change these values; but only its end shows whether an output stops.
@@ -91,12 +95,18 @@ def trait_problem(name: str, answers: tuple[str, ...]) -> str | None:
         fit = all(limits(answer) for answer in answers)
         return None if fit else "match 'length' needs an answer such as 'at most 20 words'"
     allowed = _VALUES[name]
-    return None if set(answers) <= set(allowed) else f"match {name!r} needs one of {', '.join(allowed)}"
+    return (
+        None
+        if set(answers) <= set(allowed)
+        else f"match {name!r} needs one of {', '.join(allowed)}"
+    )
 
 
 def _match_length(body: str, answers: tuple[str, ...]) -> tuple[Extracted, bool]:
     required = [bounds for answer in answers if (bounds := limits(answer)) is not None]
-    right = [limits for limits in required if limits.least <= count(body, limits.unit) <= limits.most]
+    right = [
+        limits for limits in required if limits.least <= count(body, limits.unit) <= limits.most
+    ]
     shown = (right or required)[0].unit
     # A cut text is shorter than the whole one, so only a text that is too long already is decided by it.
     over = all(count(body, limits.unit) > limits.most for limits in required)
@@ -107,7 +117,11 @@ def _match_length(body: str, answers: tuple[str, ...]) -> tuple[Extracted, bool]
 _THRICE: Final = re.compile(r"(.{20,240}?)\1{2}", re.DOTALL)
 
 
-_REPEATED: Final = (re.compile(r"(.{1,7}?)\1{11}", re.DOTALL), re.compile(r"(.{8,240}?)\1{3}", re.DOTALL), _THRICE)
+_REPEATED: Final = (
+    re.compile(r"(.{1,7}?)\1{11}", re.DOTALL),
+    re.compile(r"(.{8,240}?)\1{3}", re.DOTALL),
+    _THRICE,
+)
 
 
 _DIGITS: Final = re.compile(r"(?<![.,\d])(\d)\1{39}")
@@ -142,7 +156,9 @@ def loops(body: str) -> bool:
     if _DIGITS.search(text) or any(map(_LETTER.search, repeated)):
         return True
     # A Chinese character is a word of its own: a piece of 20 has ten of them.
-    plain = "".join(f"{word} " for word in _WORD.findall(text[-_WINDOW:].casefold()) if _LETTER.search(word))
+    plain = "".join(
+        f"{word} " for word in _WORD.findall(text[-_WINDOW:].casefold()) if _LETTER.search(word)
+    )
     pieces = Counter(plain[start : start + _PIECE] for start in range(len(plain) - _PIECE + 1))
     said_thrice = sum(times for times in pieces.values() if times > 2)
     if _THRICE.search(plain) or (pieces and said_thrice / pieces.total() >= _SHARE):
@@ -163,7 +179,11 @@ def _number_said_twice(text: str) -> int:
             continue
         distance = again - start
         length = _PIECE
-        while length < distance and again + length < len(text) and text[start + length] == text[again + length]:
+        while (
+            length < distance
+            and again + length < len(text)
+            and text[start + length] == text[again + length]
+        ):
             length += 1
         if 1.5 * length >= distance:
             number, start = number + 1, again - 1  # a third copy counts again
@@ -270,7 +290,9 @@ def refuses(body: str) -> bool:
     return any(pattern.search(start) for pattern in _REFUSAL)
 
 
-_LIMITS: Final = re.compile(r"(?:(at most|at least) )?(\d{1,6})(?: to (\d{1,6}))? (word|sentence|line)s?")
+_LIMITS: Final = re.compile(
+    r"(?:(at most|at least) )?(\d{1,6})(?: to (\d{1,6}))? (word|sentence|line)s?"
+)
 
 
 # The end of a sentence: a stop after a word, with closing quotes; "?!"; the stops of Chinese, Japanese and Arabic.

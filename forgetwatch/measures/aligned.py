@@ -117,7 +117,9 @@ class AlignedPairs:
             return self
         columns = {name: x[rows] for name, x in vars(self).items() if isinstance(x, np.ndarray)}
         others: dict[str, Any] = {
-            name: x.take(rows) for name, x in vars(self).items() if isinstance(x, (Labels, OptionScores, MassSplit))
+            name: x.take(rows)
+            for name, x in vars(self).items()
+            if isinstance(x, (Labels, OptionScores, MassSplit))
         }
         return replace(self, **columns, **others)
 
@@ -127,7 +129,9 @@ class AlignedPairs:
         if self.chosen_before is None or self.chosen_after is None or not rows.any():
             return None
         columns: dict[str, Any] = {"task": self.task.code}
-        columns |= {name: getattr(self, name) for name in Answers.__dataclass_fields__ if name != "task"}
+        columns |= {
+            name: getattr(self, name) for name in Answers.__dataclass_fields__ if name != "task"
+        }
         return Answers(**columns).take(rows)
 
     def open_or_correctable(self) -> tuple[Answers, Bools]:
@@ -141,7 +145,9 @@ class AlignedPairs:
         chosen = self.chosen_before, self.chosen_after
         if chosen[0] is not None and chosen[1] is not None:
             choice = self.k - self.golds >= 2
-        columns: dict[str, Any] = {name: getattr(self, name) for name in ("before", "after", "cluster", "samples")}
+        columns: dict[str, Any] = {
+            name: getattr(self, name) for name in ("before", "after", "cluster", "samples")
+        }
         for side, of in zip(("chosen_before", "chosen_after"), chosen, strict=True):
             columns[side] = np.where(is_open | (of is None), 0, NONE if of is None else of)
         k, golds = np.where(is_open, 3, self.k), np.where(is_open, 0, self.golds)
@@ -159,7 +165,9 @@ class AlignedPairs:
             other_wrong = both & ~self.before & ~self.after & (before != after)
             # A mirror needs the scores of both sides, as a known item that is lost does.
             scored = (was.k > 0) & ((now.k > 0) | self.not_finite)
-            wrong_share, wrong_share_after = (np.where(scored, one.largest_wrong_share, np.nan) for one in (was, now))
+            wrong_share, wrong_share_after = (
+                np.where(scored, one.largest_wrong_share, np.nan) for one in (was, now)
+            )
         return Confidence(
             before=self.before,
             after=self.after,
@@ -246,7 +254,13 @@ class AlignedPairs:
         items = len(np.unique(item[keep]))
         # Where nothing was scored on both sides, those of all answers.
         answers = len(np.unique(item[~passage]))
-        samples = int(keep.sum()) // items if items else int((~passage).sum()) // answers if answers else 1
+        samples = (
+            int(keep.sum()) // items
+            if items
+            else int((~passage).sum()) // answers
+            if answers
+            else 1
+        )
         # Options are compared pair by pair: those of one side alone are of no use.
         broken = after.is_not_finite
         options = not (before.missing("chosen") or (after.missing("chosen") and not broken.any()))
@@ -255,7 +269,9 @@ class AlignedPairs:
         scores_before, scores_after = option_scores(before), option_scores(after)
         if scores_after is None and broken.any():
             none = np.zeros(0)
-            scores_after = OptionScores(np.zeros(len(after), np.int64), none, none.astype(bool), none, None)
+            scores_after = OptionScores(
+                np.zeros(len(after), np.int64), none, none.astype(bool), none, None
+            )
         aligned = cls(
             before=correct_before == 1.0,
             after=correct_after == 1.0,
@@ -274,7 +290,9 @@ class AlignedPairs:
             k=np.where(k_before == NONE, k_after, k_before),  # a log may name k on one side only
             golds=np.maximum(np.maximum(golds_listed(before)[left], golds_listed(after)[right]), 1),
             item=item,
-            cluster=item if cluster is None and samples > 1 else cluster,  # samples of an item flip together
+            cluster=item
+            if cluster is None and samples > 1
+            else cluster,  # samples of an item flip together
             form_before=_form(before)[left],
             form_after=_form(after)[right],
             # A scored answer is the option that scores highest; a generated one has that option next to it.
@@ -282,19 +300,27 @@ class AlignedPairs:
             margin_after=np.full(len(left), np.nan),
             undecided=np.zeros(len(left), bool),
             not_finite=broken[right],
-            forced_after=np.where(_is_generated(after), after.floats("forced_correct"), after.floats("correct"))[right],
+            forced_after=np.where(
+                _is_generated(after), after.floats("forced_correct"), after.floats("correct")
+            )[right],
             sample=before.ints("sample")[left],
             kind=Labels(
                 # An answer that was not scored after may have no text.
-                np.where(np.isfinite(correct_after), _is_generated(after)[right], _is_generated(before)[left]).astype(
-                    np.int64
-                ),
+                np.where(
+                    np.isfinite(correct_after),
+                    _is_generated(after)[right],
+                    _is_generated(before)[left],
+                ).astype(np.int64),
                 ("scored", "written"),
             ),
             wording=Labels.of(before.table["wording"].take(left).fill_null("")),
             question=item if before.missing("wording") else _questions(before)[left],
             task=Labels.of(before.table["task"].take(left)),
-            category=Labels.of(first_named(before.table["category"].take(left), after.table["category"].take(right))),
+            category=Labels.of(
+                first_named(
+                    before.table["category"].take(left), after.table["category"].take(right)
+                )
+            ),
             samples=samples,
             unscored=int(np.sum(~whole)),
         )
@@ -310,7 +336,11 @@ class AlignedPairs:
             (self.options_before, self.before, self.scored_before, generated_before),
             (self.options_after, self.after, self.scored_after, generated_after),
         )
-        found, scored, undecided = list[Floats](), np.ones(len(self), bool), generated_before | generated_after
+        found, scored, undecided = (
+            list[Floats](),
+            np.ones(len(self), bool),
+            generated_before | generated_after,
+        )
         for options, right, is_scored, _ in sides:
             of_side = np.full(len(self), np.nan) if options is None else margins(options)
             undecided |= is_scored & ((of_side > 0) != right) & (of_side != 0) & ~np.isnan(of_side)
@@ -320,9 +350,14 @@ class AlignedPairs:
             name: None if (options := getattr(self, name)) is None else options.without(undecided)
             for name in ("options_before", "options_after")
         }
-        changed |= {name: np.where(undecided, np.nan, getattr(self, name)) for name in ("share_before", "share_after")}
+        changed |= {
+            name: np.where(undecided, np.nan, getattr(self, name))
+            for name in ("share_before", "share_after")
+        }
         before, after = (np.where(undecided | ~scored, np.nan, of_side) for of_side in found)
-        return replace(self, **changed, margin_before=before, margin_after=after, undecided=undecided & scored)
+        return replace(
+            self, **changed, margin_before=before, margin_after=after, undecided=undecided & scored
+        )
 
     def _with_mass(self) -> Self:
         """Return the same pairs with `mass_after` and `mass_split`, which need the scores of both sides."""
@@ -331,7 +366,9 @@ class AlignedPairs:
             return self
         by_length = after.by_length & (before.k > 0)
         right = (
-            np.where(by_length, right_at_constant_mass(before, after, self.after), np.nan) if by_length.any() else None
+            np.where(by_length, right_at_constant_mass(before, after, self.after), np.nan)
+            if by_length.any()
+            else None
         )
         return replace(self, mass_after=right, mass_split=split(before, after))
 
@@ -350,7 +387,9 @@ def _form(snapshot: Snapshot) -> Floats:
 
     Float64 [rows].
     """
-    return np.where(_is_generated(snapshot), snapshot.floats("in_form"), snapshot.floats("free_correct"))
+    return np.where(
+        _is_generated(snapshot), snapshot.floats("in_form"), snapshot.floats("free_correct")
+    )
 
 
 def first_named(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -390,18 +429,25 @@ def shared_clusters(before: Snapshot, after: Snapshot, pairing: Pairing) -> Ints
         pa.array(several[left]),
         pc.binary_join_element_wise(
             "question",
-            *(before.table[one].take(left).combine_chunks().cast(pa.string()) for one in ("task", "content_hash")),
+            *(
+                before.table[one].take(left).combine_chunks().cast(pa.string())
+                for one in ("task", "content_hash")
+            ),
             "\0",
         ),
         pa.scalar(None, pa.string()),
     )
     named.append(pa.chunked_array([hashed]))
-    name = pc.coalesce(*(pa.chunked_array(side) if isinstance(side, pa.Array) else side for side in named))
+    name = pc.coalesce(
+        *(pa.chunked_array(side) if isinstance(side, pa.Array) else side for side in named)
+    )
     alone = np.asarray(pc.is_null(name))
     if alone.all():
         return None
     code = codes(name if isinstance(name, pa.ChunkedArray) else pa.chunked_array([name]))
-    return np.where(alone, int(code.max()) + 1 + item, code)  # beyond all named clusters, one code per item
+    return np.where(
+        alone, int(code.max()) + 1 + item, code
+    )  # beyond all named clusters, one code per item
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -426,8 +472,14 @@ class AlignedPassages:
             bytes_after=_values(after, "choice_bytes", right),
             cluster=None if cluster is None else cluster[both],
         )
-        category = first_named(before.table["category"].take(left), after.table["category"].take(right))
-        return cls(passages=passages, task=Labels.of(before.table["task"].take(left)), category=Labels.of(category))
+        category = first_named(
+            before.table["category"].take(left), after.table["category"].take(right)
+        )
+        return cls(
+            passages=passages,
+            task=Labels.of(before.table["task"].take(left)),
+            category=Labels.of(category),
+        )
 
     def __len__(self) -> int:
         return len(self.passages)
@@ -435,7 +487,9 @@ class AlignedPassages:
     def take(self, rows: NDArray[Any]) -> Self:
         """Return some of the passages."""
         return type(self)(
-            passages=self.passages.take(rows), task=self.task.take(rows), category=self.category.take(rows)
+            passages=self.passages.take(rows),
+            task=self.task.take(rows),
+            category=self.category.take(rows),
         )
 
 
@@ -448,4 +502,6 @@ def snapshot_bits(snapshot: Snapshot) -> float:
 def _values(snapshot: Snapshot, name: str, rows: NDArray[np.int64]) -> Floats:
     """Return the only value of a list column in each of some rows, float64 [rows]."""
     column = snapshot.table[name].take(rows).combine_chunks()
-    return np.asarray(pc.cast(column.flatten(), "float64").to_numpy(zero_copy_only=False), np.float64)
+    return np.asarray(
+        pc.cast(column.flatten(), "float64").to_numpy(zero_copy_only=False), np.float64
+    )

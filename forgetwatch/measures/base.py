@@ -69,7 +69,10 @@ class Number(Generic[R]):
     @property
     def range(self) -> Interval:
         """Smallest and largest value."""
-        return self.low, self.high if self.high is not None else 1.0 if self.unit == "share" else math.inf
+        return (
+            self.low,
+            self.high if self.high is not None else 1.0 if self.unit == "share" else math.inf,
+        )
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,11 @@ class Measure(Generic[R]):
     @property
     def headings(self) -> dict[str, str]:
         """Heading of each column, by quantity."""
-        return {one.name: one.heading for one in self.quantities if isinstance(one, Quantity) and one.heading}
+        return {
+            one.name: one.heading
+            for one in self.quantities
+            if isinstance(one, Quantity) and one.heading
+        }
 
     def cells(self, found: R | None) -> dict[str, str]:
         """Return the text of each column, by quantity; empty where the measure is undefined."""
@@ -137,7 +144,9 @@ class Measure(Generic[R]):
         made: dict[str, Any] = {}
         for one in self.quantities:
             value = None if found is None else one.read(found)
-            made[one.name] = [_finite(end) for end in value] if isinstance(value, tuple) else _finite(value)
+            made[one.name] = (
+                [_finite(end) for end in value] if isinstance(value, tuple) else _finite(value)
+            )
         return made
 
 
@@ -170,7 +179,9 @@ def _attribute(found: object, path: str) -> Any:
     return found
 
 
-def numbers(unit: Unit, *names: str, prefix: str = "", part: str = "", low: float = 0.0) -> Iterator[Quantity[Any]]:
+def numbers(
+    unit: Unit, *names: str, prefix: str = "", part: str = "", low: float = 0.0
+) -> Iterator[Quantity[Any]]:
     """Yield the quantities that are attributes of the result, or of a part of it.
 
     `prefix` and `part` end with a dot.
@@ -179,7 +190,9 @@ def numbers(unit: Unit, *names: str, prefix: str = "", part: str = "", low: floa
         yield Quantity(prefix + name, partial(_attribute, path=part + name), unit, low=low)
 
 
-def intervals(unit: Unit, *names: str, prefix: str = "", part: str = "", low: float = 0.0) -> Iterator[Bounds[Any]]:
+def intervals(
+    unit: Unit, *names: str, prefix: str = "", part: str = "", low: float = 0.0
+) -> Iterator[Bounds[Any]]:
     """Yield the intervals that are attributes of the result, or of a part of it."""
     for name in names:
         yield Bounds(prefix + name, partial(_attribute, path=part + name), unit, low=low)
@@ -196,7 +209,9 @@ def with_interval(change: Change | None, unit: Unit) -> str:
     return f"{shown} ({low} to {high})"
 
 
-def mean_change(name: str, change: str, *, unit: Unit = "nats", heading: str = "") -> tuple[Quantity[Any], Bounds[Any]]:
+def mean_change(
+    name: str, change: str, *, unit: Unit = "nats", heading: str = ""
+) -> tuple[Quantity[Any], Bounds[Any]]:
     """Return the quantity of a mean change that can have either sign, an attribute of the result, and its interval.
 
     Its column shows the interval, too.

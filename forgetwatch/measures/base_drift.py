@@ -35,7 +35,11 @@ DRIFT_KEY: Final = "drift"
 REVERSE: Final = "reverse"
 """Set of the texts that the model after generated after the probe's prompts."""
 
-SET_NAMES: Final = {"probe": "probe prompts", "training": "training prompts", REVERSE: "probe prompts, KL(after||base)"}
+SET_NAMES: Final = {
+    "probe": "probe prompts",
+    "training": "training prompts",
+    REVERSE: "probe prompts, KL(after||base)",
+}
 """Name of each set for people; another set has its own name."""
 
 ESTIMATORS: Final = {"kl_summed": "summed", "kl_sampled": "sampled"}
@@ -74,7 +78,9 @@ class LookDrift(Drift):
     def of(cls, drift: Drift, floor: Drift | None = None) -> LookDrift:
         """Return the drift of a look, with that of the base from itself as its floor."""
         own = {one.name: getattr(drift, one.name) for one in fields(Drift)}
-        low = None if floor is None else Floor(kl_sampled=floor.kl_sampled, kl_summed=floor.kl_summed)
+        low = (
+            None if floor is None else Floor(kl_sampled=floor.kl_sampled, kl_summed=floor.kl_summed)
+        )
         return cls(**own, floor=low)
 
 
@@ -97,7 +103,11 @@ def drift_json(drift: Mapping[str, LookDrift] | None) -> dict[str, Any] | None:
 
     A number that is not finite is null, and so is a drift not measured.
     """
-    return None if drift is None else {name: json_value(asdict(found)) for name, found in drift.items()}
+    return (
+        None
+        if drift is None
+        else {name: json_value(asdict(found)) for name, found in drift.items()}
+    )
 
 
 def drift_row(drifts: Mapping[str, LookDrift]) -> dict[str, float]:
@@ -129,7 +139,9 @@ def read_drift(meta: Mapping[str, Any], *, label: str) -> dict[str, LookDrift] |
 
 
 def _read(stored: Mapping[str, Any]) -> LookDrift:
-    values: dict[str, Any] = {name: float(value) if isinstance(value, str) else value for name, value in stored.items()}
+    values: dict[str, Any] = {
+        name: float(value) if isinstance(value, str) else value for name, value in stored.items()
+    }
     floor = values.pop("floor", None)
     return LookDrift(**values, floor=None if floor is None else Floor(**floor))
 
@@ -139,13 +151,17 @@ def drift_interval(found: Drift, name: str) -> Interval:
     value, error = getattr(found, name), getattr(found, f"{name}_se")
     if value is None or error is None:
         return math.nan, math.nan
-    return mean_interval(value, error, low=-math.inf if name == "kl_sampled" else 0.0, high=math.inf)
+    return mean_interval(
+        value, error, low=-math.inf if name == "kl_sampled" else 0.0, high=math.inf
+    )
 
 
 def best_estimator(drifts: Iterable[Drift]) -> str:
     """Return the attribute of the least noisy estimator that all of some drifts have."""
     found = list(drifts)
-    return next(one for one in ESTIMATORS if all(getattr(drift, one) is not None for drift in found))
+    return next(
+        one for one in ESTIMATORS if all(getattr(drift, one) is not None for drift in found)
+    )
 
 
 def kl_text(found: Drift, name: str) -> str:
@@ -192,7 +208,9 @@ def _sentence(found: LookDrift) -> str:
         return "it rules out texts that it wrote at the start."
     if low <= 0:
         return f"texts that it generated at the start are about as likely as before (KL {kl_text(found, name)})."
-    text = f"texts that it generated at the start are less likely now, by {_nats(value)} nats a token"
+    text = (
+        f"texts that it generated at the start are less likely now, by {_nats(value)} nats a token"
+    )
     between = "" if math.isnan(low) else f" (95 %: {_nats(low)} to {_nats(high)})"
     return f"{text}{between}.{_beginning(found)}"
 
@@ -204,7 +222,13 @@ def _share(value: float | None) -> str:
 def _beginning(found: LookDrift) -> str:
     """Return the sentence on how answers begin now, and whether most of the drift is there; empty if unknown."""
     kept, share = found.first_token_kept, found.kl_first_share
-    if kept is None or math.isnan(kept) or share is None or math.isnan(share) or not found.completions:
+    if (
+        kept is None
+        or math.isnan(kept)
+        or share is None
+        or math.isnan(share)
+        or not found.completions
+    ):
         return ""
     even = found.completions / found.tokens
     where = "spread over the texts: the answers change rather than their form"
@@ -221,7 +245,9 @@ def _kl(name: str, tracker: str) -> tuple[Quantity[LookDrift], Quantity[LookDrif
     low, heading = -math.inf if name == "kl_sampled" else 0.0, f"KL {ESTIMATORS[name]}"
     text = partial(kl_text, name=name)
     return (
-        Quantity(name, attrgetter(name), "nats", low=low, heading=heading, text=text, tracker=tracker),
+        Quantity(
+            name, attrgetter(name), "nats", low=low, heading=heading, text=text, tracker=tracker
+        ),
         Quantity(f"{name}_se", attrgetter(f"{name}_se"), "nats", tracker=f"{tracker}_se"),
     )
 

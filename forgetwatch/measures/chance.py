@@ -37,7 +37,9 @@ class Chance:
 
 def _of(rows: Rows) -> Chance:
     pairs = rows.pairs
-    adjusted = paper(pairs.before, pairs.after, pairs.k, cluster=pairs.cluster, samples=pairs.samples)
+    adjusted = paper(
+        pairs.before, pairs.after, pairs.k, cluster=pairs.cluster, samples=pairs.samples
+    )
     answers = pairs.answers()
     return Chance(
         n=adjusted.n if len(pairs) else math.nan,
@@ -60,8 +62,13 @@ def chance_rows(chance: Chance, n: float) -> list[tuple[str, str, str, str]]:
                 intervals = rates.forgetting_interval, rates.backward_transfer_interval
             else:
                 intervals = rates.forgetting_band, rates.backward_transfer_band
-            lost, won = _from_zero(rates.forgetting, intervals[0]), _from_zero(rates.backward_transfer, intervals[1])
-            rows.append((name, lost, won, f"{count(rates.n)} with k>={least}" if rates.n < n else ""))
+            lost, won = (
+                _from_zero(rates.forgetting, intervals[0]),
+                _from_zero(rates.backward_transfer, intervals[1]),
+            )
+            rows.append(
+                (name, lost, won, f"{count(rates.n)} with k>={least}" if rates.n < n else "")
+            )
     return rows
 
 
@@ -75,7 +82,9 @@ def _from_zero(rate: float, interval: Interval) -> str:
     return f"{percent(min(max(rate, 0.0), 1.0))} ({between((max(interval[0], 0.0), interval[1]), percent)})"
 
 
-def _numbers(part: str, *names: str, unit: Unit = "share", low: float = 0.0) -> Iterator[Quantity[Chance]]:
+def _numbers(
+    part: str, *names: str, unit: Unit = "share", low: float = 0.0
+) -> Iterator[Quantity[Chance]]:
     return numbers(unit, *names, prefix=f"chance.{part}.", part=f"{part}.", low=low)
 
 
@@ -102,7 +111,13 @@ CHANCE: Final = GroupMeasure[Chance](
         *_numbers("paper", "expected"),
         *_numbers("paper", "forgetting", "backward_transfer"),
         *_numbers("paper", "forgetting_unclipped", "backward_transfer_unclipped", low=-1.0),
-        *_numbers("paper", "forgetting_max", "backward_transfer_max", "forgetting_se", "backward_transfer_se"),
+        *_numbers(
+            "paper",
+            "forgetting_max",
+            "backward_transfer_max",
+            "forgetting_se",
+            "backward_transfer_se",
+        ),
         *_intervals("paper", "forgetting_interval", "backward_transfer_interval"),
         *_corrected("guess_corrected"),
     ),

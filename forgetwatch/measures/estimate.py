@@ -137,7 +137,9 @@ def _of(rows: Rows) -> NetEstimate | None:
     if len(scored) < len(pairs):
         rest = pairs.take(~pairs.has_margin)
         share = len(scored) / len(pairs)
-        change = pooled(change, _of_flips(rest, _cells(rest)), share=share, observations=by_flips.observations)
+        change = pooled(
+            change, _of_flips(rest, _cells(rest)), share=share, observations=by_flips.observations
+        )
         unscored_loss = _loss(rest)
     return NetEstimate(
         margin_change=found.margins,
@@ -145,7 +147,9 @@ def _of(rows: Rows) -> NetEstimate | None:
         worst=_worst(change, rows),
         flips=None,
         enough=True,
-        fall=fall_test(rule.boundary.softened(scored.margin_before, scored.margin_after), scored.cluster),
+        fall=fall_test(
+            rule.boundary.softened(scored.margin_before, scored.margin_after), scored.cluster
+        ),
         unscored_loss=unscored_loss,
         rule=rule,
     )
@@ -163,9 +167,16 @@ def _worst(change: Change, rows: Rows) -> Change:
     vanished = vanished_rows(rows)
     if not len(vanished):
         return change
-    cells = worth_cells(worst_before(vanished), vanished.after, vanished.cluster, samples=vanished.samples)
+    cells = worth_cells(
+        worst_before(vanished), vanished.after, vanished.cluster, samples=vanished.samples
+    )
     share, observations = len(rows.pairs) / (len(rows.pairs) + len(vanished)), change.observations
-    return pooled(change, _of_flips(vanished, cells), share=share, observations=observations + _observations(vanished))
+    return pooled(
+        change,
+        _of_flips(vanished, cells),
+        share=share,
+        observations=observations + _observations(vanished),
+    )
 
 
 NET_ESTIMATE: Final = GroupMeasure[NetEstimate](

@@ -231,7 +231,9 @@ class Vanished:
 
 def _of_vanished(rows: Rows) -> Vanished:
     scored, unscored = rows.pairs, rows.unscored
-    interval = newcombe(worth_cells(scored.before, scored.after, scored.cluster, samples=scored.samples))
+    interval = newcombe(
+        worth_cells(scored.before, scored.after, scored.cluster, samples=scored.samples)
+    )
     lost_outcome = unscored.scored_before & ~unscored.scored_after
     new_outcome = unscored.scored_after & ~unscored.scored_before
     items = np.unique(unscored.item[lost_outcome | new_outcome])
@@ -268,7 +270,9 @@ def vanished_rows(rows: Rows) -> AlignedPairs:
     """
     unscored = rows.unscored
     items = unscored.item[unscored.scored_before != unscored.scored_after]
-    return unscored.take(np.isin(unscored.item, items) & (unscored.scored_before | unscored.scored_after))
+    return unscored.take(
+        np.isin(unscored.item, items) & (unscored.scored_before | unscored.scored_after)
+    )
 
 
 def worst_before(vanished: AlignedPairs) -> Bools:
@@ -309,12 +313,19 @@ VANISHED: Final = GroupMeasure[Vanished](
     key="vanished",
     of=_of_vanished,
     quantities=(
-        Bounds("net_change_interval_worst", lambda r: r.net_change_interval_worst, "share", low=-1.0),
+        Bounds(
+            "net_change_interval_worst", lambda r: r.net_change_interval_worst, "share", low=-1.0
+        ),
         Quantity("known_vanished", lambda r: r.known_vanished, "count"),
         Quantity("vanished", lambda r: r.vanished if r.answers else None, "count"),
         Quantity("unscored_before", lambda r: r.unscored_before if r.answers else None, "count"),
         Quantity("unscored_after", lambda r: r.unscored_after if r.answers else None, "count"),
         Quantity("newly_unscored", lambda r: r.newly_unscored if r.answers else None, "count"),
-        Quantity("not_finite", lambda r: r.not_finite or (0 if r.answers else None), "count", tracked="where any"),
+        Quantity(
+            "not_finite",
+            lambda r: r.not_finite or (0 if r.answers else None),
+            "count",
+            tracked="where any",
+        ),
     ),
 )

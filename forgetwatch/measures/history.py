@@ -25,7 +25,9 @@ class History:
     guessed: GuesserHistory
 
 
-def _number(name: str, unit: Unit = "count", *, guessed: bool = True) -> Iterator[Quantity[History]]:
+def _number(
+    name: str, unit: Unit = "count", *, guessed: bool = True
+) -> Iterator[Quantity[History]]:
     """Yield a number at the last look or over the whole run, and that of a model that only guesses."""
 
     def last(history: ItemHistory | GuesserHistory) -> float:

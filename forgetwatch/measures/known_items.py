@@ -24,8 +24,14 @@ def _of(rows: Rows) -> KnownItems | None:
     if (found := count_known(items, samples=rows.pairs.samples)) is None:
         return None
     lost = ~items.after[items.known]
-    worth = len(lost) if items.cluster is None else effective_items(lost.astype(float), items.cluster[items.known])
-    interval = flip_interval(float(lost.mean()) * worth, worth) if len(lost) else flip_interval(0, 0)
+    worth = (
+        len(lost)
+        if items.cluster is None
+        else effective_items(lost.astype(float), items.cluster[items.known])
+    )
+    interval = (
+        flip_interval(float(lost.mean()) * worth, worth) if len(lost) else flip_interval(0, 0)
+    )
     return KnownItems(**vars(found), known_lost_interval=interval)
 
 
@@ -48,7 +54,10 @@ def net_of_luck(found: Known | None) -> NetOfLuck | None:
     lost, by_luck = found.known_lost, found.known_lost_by_luck
     digits = 0 if max(lost, by_luck) >= 10 and float(lost).is_integer() else 1
     # Luck is rounded before it is taken off, so that the three counts add up.
-    rounded = [round(value, digits) + 0.0 for value in (lost - round(by_luck, digits), *found.lost_net_interval)]
+    rounded = [
+        round(value, digits) + 0.0
+        for value in (lost - round(by_luck, digits), *found.lost_net_interval)
+    ]
     return NetOfLuck(*(count(value) for value in rounded))
 
 
@@ -77,7 +86,13 @@ KNOWN: Final = GroupMeasure[KnownItems](
             tracked="all",
         ),
         # A ratio of two differences.
-        Quantity("known_lost_net_share", lambda r: r.lost_net_share, "share", high=math.inf, low=-math.inf),
+        Quantity(
+            "known_lost_net_share",
+            lambda r: r.lost_net_share,
+            "share",
+            high=math.inf,
+            low=-math.inf,
+        ),
         Bounds("known_lost_net_interval", lambda r: r.lost_net_interval, "count", low=-math.inf),
         Bounds(
             "known_lost_net_share_interval",
@@ -87,7 +102,9 @@ KNOWN: Final = GroupMeasure[KnownItems](
             low=-math.inf,
         ),
         Quantity("newly_known_net", lambda r: r.newly_known_net, "count", low=-math.inf),
-        Bounds("newly_known_net_interval", lambda r: r.newly_known_net_interval, "count", low=-math.inf),
+        Bounds(
+            "newly_known_net_interval", lambda r: r.newly_known_net_interval, "count", low=-math.inf
+        ),
         Bounds("known_lost_interval", lambda r: r.known_lost_interval, "share"),
     ),
 )

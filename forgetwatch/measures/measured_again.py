@@ -81,7 +81,9 @@ RIGHT_LOST: Final = GroupMeasure[RightLost](
     of=_right_lost,
     quantities=(
         Quantity("right_lost_share", lambda r: r.share, "share", low=-math.inf, high=math.inf),
-        Bounds("right_lost_share_interval", lambda r: r.interval, "share", low=-math.inf, high=math.inf),
+        Bounds(
+            "right_lost_share_interval", lambda r: r.interval, "share", low=-math.inf, high=math.inf
+        ),
     ),
 )
 
@@ -123,7 +125,10 @@ class LostElsewhere:
         if not self.lost or not self.kept:
             return math.nan, math.nan
         one, other = self.lost_elsewhere / self.lost, self.kept_elsewhere / self.kept
-        (low, high), (start, end) = wilson(self.lost_elsewhere, self.lost), wilson(self.kept_elsewhere, self.kept)
+        (low, high), (start, end) = (
+            wilson(self.lost_elsewhere, self.lost),
+            wilson(self.kept_elsewhere, self.kept),
+        )
         return (
             self.excess - math.hypot(one - low, end - other),
             self.excess + math.hypot(high - one, other - start),
@@ -199,7 +204,9 @@ def read_again(meta: Mapping[str, Any], *, label: str) -> Again | None:
             status={(task, item): text for task, item, text in stored["status"]},
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        what = f"needed what became of the lost in other wordings under {AGAIN_KEY!r} in its metadata"
+        what = (
+            f"needed what became of the lost in other wordings under {AGAIN_KEY!r} in its metadata"
+        )
         raise SnapshotError(f"{label}: {what} ({error})") from error
 
 
@@ -214,6 +221,8 @@ def lost_elsewhere(before: Bools, after: Bools) -> Bools:
         ValueError: If the shapes differ, or there is no wording.
     """
     if before.shape != after.shape or before.ndim != 2 or not before.shape[1]:
-        raise ValueError(f"needed outcomes [items, wordings] of both sides, got {before.shape} and {after.shape}")
+        raise ValueError(
+            f"needed outcomes [items, wordings] of both sides, got {before.shape} and {after.shape}"
+        )
     found: Bools = np.logical_and.reduce(before & ~after, axis=1)
     return found

@@ -43,7 +43,9 @@ class Labels:
         """Encode a text column without nulls."""
         encoded = pc.dictionary_encode(column).combine_chunks()
         encoded = encoded.chunk(0) if isinstance(encoded, pa.ChunkedArray) else encoded
-        return cls(np.asarray(encoded.indices.to_numpy(), np.int64), tuple(encoded.dictionary.to_pylist()))
+        return cls(
+            np.asarray(encoded.indices.to_numpy(), np.int64), tuple(encoded.dictionary.to_pylist())
+        )
 
     def take(self, rows: NDArray[Any]) -> Labels:
         """Return the labels of some rows."""
@@ -54,7 +56,9 @@ class Labels:
         # Stable, so that the rows of each name keep their order.
         order = np.argsort(self.code, kind="stable")
         ends = np.cumsum(np.bincount(self.code, minlength=len(self.names)))
-        for name, rows in zip(self.names, np.split(order, ends[:-1]) if len(ends) else [], strict=True):
+        for name, rows in zip(
+            self.names, np.split(order, ends[:-1]) if len(ends) else [], strict=True
+        ):
             if name and rows.size:
                 yield name, rows
 
@@ -111,10 +115,14 @@ def gold_share(snapshot: Snapshot, options: OptionScores | None) -> Floats:
 
     As recorded, else from the scores; 0 where the output is not finite, nan where there is nothing.
     """
-    recorded = np.where(snapshot.is_not_finite & (snapshot.ints("k") > 0), 0.0, snapshot.floats("gold_share"))
+    recorded = np.where(
+        snapshot.is_not_finite & (snapshot.ints("k") > 0), 0.0, snapshot.floats("gold_share")
+    )
     if options is None or not np.isnan(recorded).any():
         return recorded
-    return np.where(np.isnan(recorded), decide(options.scores, options.k, options.golds).share, recorded)
+    return np.where(
+        np.isnan(recorded), decide(options.scores, options.k, options.golds).share, recorded
+    )
 
 
 def _length_factors(snapshot: Snapshot, k: Ints) -> Floats:
@@ -123,7 +131,9 @@ def _length_factors(snapshot: Snapshot, k: Ints) -> Floats:
     by_length = np.array([norms.get(name) in UNITS for name in task.names], bool)[task.code]
     factors = np.full(int(k.sum()), np.nan)
     if by_length.any():  # the score of a log-likelihood of 1 is the factor
-        factors = np.where(np.repeat(by_length, k), _scores_that_decide(snapshot, k, np.ones(len(factors))), np.nan)
+        factors = np.where(
+            np.repeat(by_length, k), _scores_that_decide(snapshot, k, np.ones(len(factors))), np.nan
+        )
     return factors
 
 
@@ -134,7 +144,9 @@ def _scores_that_decide(snapshot: Snapshot, k: Ints, logprobs: Floats) -> Floats
     """
     task, norms = Labels.of(snapshot.table["task"]), snapshot.norms
     norm_of_row = np.array([norms.get(name, "sum") for name in task.names], object)[task.code]
-    lengths = {unit: _same_options(snapshot, f"choice_{unit}", k) for unit in ("chars", "bytes", "tokens")}
+    lengths = {
+        unit: _same_options(snapshot, f"choice_{unit}", k) for unit in ("chars", "bytes", "tokens")
+    }
     priors = _same_options(snapshot, "choice_priors", k)
     scores = np.empty(len(logprobs), np.float64)
     # Tasks of one log may differ in their norm, so the flat array is filled norm by norm.
@@ -157,7 +169,9 @@ def _scores_that_decide(snapshot: Snapshot, k: Ints, logprobs: Floats) -> Floats
 def _options(snapshot: Snapshot, column: str) -> tuple[Ints, Floats]:
     """Return the number of values of each row of a list column, 0 for null [rows], and all values in their order."""
     lists = snapshot.table[column].combine_chunks()
-    number = np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
+    number = np.asarray(
+        pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64
+    )
     return number, np.asarray(lists.flatten().to_numpy(zero_copy_only=False), np.float64)
 
 

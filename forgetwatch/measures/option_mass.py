@@ -27,7 +27,9 @@ def _of(rows: Rows) -> MassChanges | None:
     if pairs.mass_split is None:
         return None
     gone = pairs.before & ~pairs.after
-    return mass_changes(pairs.mass_split, forgotten=gone, cluster=pairs.cluster, samples=pairs.samples)
+    return mass_changes(
+        pairs.mass_split, forgotten=gone, cluster=pairs.cluster, samples=pairs.samples
+    )
 
 
 def mass_mode(found: MassChanges) -> Mode | None:
@@ -50,7 +52,11 @@ def _sentence(found: MassChanges) -> str:
     if found.forgotten_mass is None or found.forgotten_conditional is None:
         return ""
     mode, is_one = mass_mode(found), found.forgotten_n == 1
-    of = "The forgotten answer was" if is_one else f"The {count(found.forgotten_n)} forgotten answers were"
+    of = (
+        "The forgotten answer was"
+        if is_one
+        else f"The {count(found.forgotten_n)} forgotten answers were"
+    )
     mass, conditional = found.forgotten_mass, found.forgotten_conditional
     inside = ", within its error" if mass.interval[0] <= 0 <= mass.interval[1] else ""
     why = f" {_MODES[mode]}" if mode is not None else ""
@@ -79,9 +85,13 @@ MASS: Final = GroupMeasure[MassChanges](
     quantities=(
         *mean_change("log_mass_change", "mass", heading="mass, nats"),
         *mean_change("log_conditional_change", "conditional", heading="within the options, nats"),
-        *mean_change("forgotten_log_mass_change", "forgotten_mass", heading="mass, forgotten alone"),
         *mean_change(
-            "forgotten_log_conditional_change", "forgotten_conditional", heading="within the options, forgotten alone"
+            "forgotten_log_mass_change", "forgotten_mass", heading="mass, forgotten alone"
+        ),
+        *mean_change(
+            "forgotten_log_conditional_change",
+            "forgotten_conditional",
+            heading="within the options, forgotten alone",
         ),
     ),
 )

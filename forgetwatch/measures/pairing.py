@@ -111,7 +111,9 @@ def rows_of_baseline(snapshot: Snapshot, baseline: Snapshot) -> Snapshot:
 def _are_aligned(before: Snapshot, after: Snapshot) -> bool:
     """Return True if row i of both sides is the same sample of the same question, by id and hash, for every i."""
     names = ("sample", "task", "item_id", "content_hash", "wording")
-    return not before.table["content_hash"].null_count and all(before.table[n].equals(after.table[n]) for n in names)
+    return not before.table["content_hash"].null_count and all(
+        before.table[n].equals(after.table[n]) for n in names
+    )
 
 
 def _pair_items(
@@ -123,8 +125,12 @@ def _pair_items(
         Paired items before and after, the number of ids with unlike questions, and of items paired by id alone.
     """
     by_id = _joint_codes(before, after, first_before, first_after, "task", "item_id")
-    _, same_id_before, same_id_after = np.intersect1d(*by_id, assume_unique=True, return_indices=True)
-    hash_before, hash_after = _joint_codes(before, after, first_before, first_after, "task", "content_hash", "wording")
+    _, same_id_before, same_id_after = np.intersect1d(
+        *by_id, assume_unique=True, return_indices=True
+    )
+    hash_before, hash_after = _joint_codes(
+        before, after, first_before, first_after, "task", "content_hash", "wording"
+    )
     hashed_before, hashed_after = (
         np.asarray(side.table["content_hash"].is_valid())[first]
         for side, first in ((before, first_before), (after, first_after))
@@ -132,7 +138,10 @@ def _pair_items(
     both_hashed = hashed_before[same_id_before] & hashed_after[same_id_after]
     same_key = np.ones(len(same_id_before), bool)  # gold and k agree as far as both sides have them
     for name in ("gold", "k"):
-        one, other = before.ints(name)[first_before[same_id_before]], after.ints(name)[first_after[same_id_after]]
+        one, other = (
+            before.ints(name)[first_before[same_id_before]],
+            after.ints(name)[first_after[same_id_after]],
+        )
         same_key &= (one == other) | (one == NONE) | (other == NONE)
     # Null hashes have a code of their own, so equal codes mean equal questions only where both sides have a hash.
     same = np.where(both_hashed, hash_before[same_id_before] == hash_after[same_id_after], same_key)
@@ -140,7 +149,10 @@ def _pair_items(
     # Equal ids come first: among repeated hashes the id decides which item belongs to which.
     rest_before = np.setdiff1d(np.arange(len(first_before)), left, assume_unique=True)
     rest_after = np.setdiff1d(np.arange(len(first_after)), right, assume_unique=True)
-    rest_before, rest_after = rest_before[hashed_before[rest_before]], rest_after[hashed_after[rest_after]]
+    rest_before, rest_after = (
+        rest_before[hashed_before[rest_before]],
+        rest_after[hashed_after[rest_after]],
+    )
     # Items are numbered by their codes, and "n-th" is meant in the order of the rows.
     rest_before = rest_before[np.argsort(first_before[rest_before], kind="stable")]
     rest_after = rest_after[np.argsort(first_after[rest_after], kind="stable")]
@@ -166,11 +178,16 @@ def _joint_codes(
     Int64 [rows before], [rows after].
     """
     columns = [
-        pa.chunked_array(before.table[name].take(rows_before).chunks + after.table[name].take(rows_after).chunks)
+        pa.chunked_array(
+            before.table[name].take(rows_before).chunks + after.table[name].take(rows_after).chunks
+        )
         for name in names
     ]
     # A question in the wording of its probe is the same whether it is asked in others or not.
-    columns = [one.fill_null(SHIPPED) if name == "wording" else one for name, one in zip(names, columns, strict=True)]
+    columns = [
+        one.fill_null(SHIPPED) if name == "wording" else one
+        for name, one in zip(names, columns, strict=True)
+    ]
     joint = codes(*columns)
     return joint[: len(rows_before)], joint[len(rows_before) :]
 
@@ -180,7 +197,10 @@ def _match_occurrences(before: Ints, after: Ints) -> tuple[Ints, Ints]:
     rank_before, rank_after = _occurrence(before), _occurrence(after)
     width = 1 + max((int(r.max()) for r in (rank_before, rank_after) if r.size), default=0)
     _, left, right = np.intersect1d(
-        before * width + rank_before, after * width + rank_after, assume_unique=True, return_indices=True
+        before * width + rank_before,
+        after * width + rank_after,
+        assume_unique=True,
+        return_indices=True,
     )
     return left, right
 
@@ -189,5 +209,7 @@ def _occurrence(values: Ints) -> Ints:
     _, code, counts = np.unique(values, return_inverse=True, return_counts=True)
     rank = np.empty(len(values), np.int64)
     # Sorted, equal values form runs; the rank of a value is its distance from the start of its run.
-    rank[np.argsort(code, kind="stable")] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
+    rank[np.argsort(code, kind="stable")] = np.arange(len(values)) - np.repeat(
+        np.cumsum(counts) - counts, counts
+    )
     return rank

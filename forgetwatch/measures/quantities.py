@@ -35,7 +35,11 @@ _INTERVALS: Final = tuple(one for _, one in _ALL if isinstance(one, Bounds) and 
 INTERVALS: Final = frozenset(one.name for _, one in _ALL if isinstance(one, Bounds))
 """Names of all intervals; those below an object of the JSON document have no ends that a gate or a table can name."""
 
-_ENDS: Final = {f"{one.name}_{end}": (one, index) for one in _INTERVALS for index, end in enumerate(("low", "high"))}
+_ENDS: Final = {
+    f"{one.name}_{end}": (one, index)
+    for one in _INTERVALS
+    for index, end in enumerate(("low", "high"))
+}
 """Interval and index of which each end is one."""
 
 _NUMBERS: Final = {one.name: one for _, one in _ALL if isinstance(one, Quantity)}
@@ -48,7 +52,10 @@ MEASURE_OF: Final = {one.name: (measure, one) for measure, one in _ALL}
 
 
 BEYOND_GROUPS: Final[dict[str, Quantity[Any]]] = {
-    f"drift.{name}.{one.name}": one for name in SET_NAMES for one in DRIFT.quantities if isinstance(one, Quantity)
+    f"drift.{name}.{one.name}": one
+    for name in SET_NAMES
+    for one in DRIFT.quantities
+    if isinstance(one, Quantity)
 } | {one.name: one for one in HISTORY.quantities if isinstance(one, Quantity)}
 """Numbers of a look (its drift, by set of prompts) and of a run (its history), which no group has, by name."""
 
@@ -80,7 +87,11 @@ def range_of(name: str) -> Interval:
 
 def document(found: Callable[[GroupMeasure[Any]], object]) -> dict[str, Any]:
     """Return all numbers and intervals of a group as a nested mapping in JSON types, given each measure's result."""
-    values = {name: value for measure in MEASURES for name, value in measure.values(found(measure)).items()}
+    values = {
+        name: value
+        for measure in MEASURES
+        for name, value in measure.values(found(measure)).items()
+    }
     made: dict[str, Any] = {}
     for _, one in _ALL:
         _put(made, one.name, values[one.name])

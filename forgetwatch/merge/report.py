@@ -30,7 +30,12 @@ from forgetwatch.report.markdown import escaped, table
 from forgetwatch.report.pictures import svg
 from forgetwatch.report.plots import name_in
 from forgetwatch.report.sections import measure_tables
-from forgetwatch.report.several_models import ranking_figure, several_markdown, several_words, target_text
+from forgetwatch.report.several_models import (
+    ranking_figure,
+    several_markdown,
+    several_words,
+    target_text,
+)
 from forgetwatch.report.terminal import note_lines
 from forgetwatch.text import brief, count, fit_ends, items, percent
 from forgetwatch.visible_text import csv_cell, without_folders
@@ -45,8 +50,12 @@ _END: Final = 35
 _FRONT: Final = "*"
 _HEADINGS: Final = ("lost", "gained", "net points", "known and lost, less luck")
 """Headings of the columns of one end."""
-_CURVES: Final = "Curves: net change of each point against both models; the table below has the numbers."
-_RANKING: Final = "Share that each point kept of what the first model had right, against the target."
+_CURVES: Final = (
+    "Curves: net change of each point against both models; the table below has the numbers."
+)
+_RANKING: Final = (
+    "Share that each point kept of what the first model had right, against the target."
+)
 _COLORS: Final = ("#1f3b73", "#777777")
 
 
@@ -58,7 +67,9 @@ def merge_table(sweep: MergeSweep) -> Lines:
     title = Text().append("forgetwatch  ", style="bold cyan")
     facts = f"  {sweep.method}, {_short(sweep.chosen_on.probe)}, {items(sweep.chosen_on.n)}"
     room = _WIDTH - len(title) - len(facts)
-    title.append(fit_ends(f"merge {' and '.join(sweep.ends)}", room).rstrip(), style="bold").append(facts, style="dim")
+    title.append(fit_ends(f"merge {' and '.join(sweep.ends)}", room).rstrip(), style="bold").append(
+        facts, style="dim"
+    )
     notes = note_lines(sweep.notes, 1)
     most = _LINES - 4 - sum(map(bool, (sweep.targets, notes)))
     shown = there if (there := len(sweep.chosen_on.points)) <= most else most - 1
@@ -72,7 +83,10 @@ def merge_detail(sweep: MergeSweep) -> Lines:
     """Return all points on each probe, what was lost of the clearly known, and the distance of each layer."""
     lines: list[Text] = []
     for one in sweep.everywhere.values():
-        lines += [Text(f"{one.probe}, {items(one.n)}", style="bold"), *_rows(sweep, one, len(one.points))]
+        lines += [
+            Text(f"{one.probe}, {items(one.n)}", style="bold"),
+            *_rows(sweep, one, len(one.points)),
+        ]
         lines.append(Text("known and lost, less luck", style="bold"))
         for point in one.points:
             known = (f"{_lost_net(end.all):<{_END}}" for end in point.ends)
@@ -80,7 +94,9 @@ def merge_detail(sweep: MergeSweep) -> Lines:
         lines.append(Text())
     lines += [Text("distance of the weights, relative to the first model's", style="bold")]
     lines += [Text(f"{fit_ends(name, 50)} {text}") for name, text in distance_rows(sweep)]
-    return Lines(*lines, *(Text(sentence, style="dim") for sentence in [*merge_words(sweep), *sweep.notes]))
+    return Lines(
+        *lines, *(Text(sentence, style="dim") for sentence in [*merge_words(sweep), *sweep.notes])
+    )
 
 
 def _rows(sweep: MergeSweep, one: ProbeSweep, most: int) -> list[Text]:
@@ -88,7 +104,10 @@ def _rows(sweep: MergeSweep, one: ProbeSweep, most: int) -> list[Text]:
     has_target = bool(sweep.targets) and one is sweep.chosen_on
     ends = "".join(f"{fit_ends(f'against {_short(end)}', _END - 1):<{_END}}" for end in sweep.ends)
     heads = f"{'lost':>5}{'gained':>7} {'net points':<{_END - 13}}" * 2
-    lines = [Text(f"{'':<8}{ends}".rstrip(), style="bold"), Text(f"{'alpha':<8}{heads}".rstrip(), style="bold")]
+    lines = [
+        Text(f"{'':<8}{ends}".rstrip(), style="bold"),
+        Text(f"{'alpha':<8}{heads}".rstrip(), style="bold"),
+    ]
     for point in one.points[:most]:
         front = _FRONT if has_target and sweep.targets[point.alpha][1] else ""
         cells = "".join(
@@ -99,7 +118,9 @@ def _rows(sweep: MergeSweep, one: ProbeSweep, most: int) -> list[Text]:
     if has_target and sweep.ranking.target is not None:
         values = f": {', '.join(target_text(sweep.targets[point.alpha][0]) for point in one.points[:most])}"
         legend = f"; {_FRONT} the front"
-        name = fit_ends(sweep.ranking.target.name, max(_WIDTH - len(values) - len(legend), 20)).strip()
+        name = fit_ends(
+            sweep.ranking.target.name, max(_WIDTH - len(values) - len(legend), 20)
+        ).strip()
         lines += map(Text, wrap(f"{name}{values}{legend}", _WIDTH))
     return lines
 
@@ -112,7 +133,9 @@ def distance_sentence(sweep: MergeSweep) -> str:
     """Return the sentence on how far apart the weights of the two models are."""
     found = sweep.distance
     share, base = 100 * found.overall, _short(sweep.ends[0], 12 if sweep.method == "slerp" else 20)
-    sentence = f"weights {f'{share:.2g}' if share < 100 else f'{share:.0f}'} % of {base}'s norm apart"
+    sentence = (
+        f"weights {f'{share:.2g}' if share < 100 else f'{share:.0f}'} % of {base}'s norm apart"
+    )
     if math.isnan(share):
         sentence = f"the distance of the weights from {base}'s is unknown"
     if sweep.method == "slerp":
@@ -148,9 +171,19 @@ def merge_words(sweep: MergeSweep) -> list[str]:
 def merge_markdown(sweep: MergeSweep) -> str:
     """Return the Markdown of a sweep: both probes, the distance, and the ranking if there is a target."""
     a, b = map(escaped, sweep.ends)
-    lines = [f"# Between {a} and {b}, {sweep.method}", "", *(escaped(one) for one in merge_words(sweep)), ""]
+    lines = [
+        f"# Between {a} and {b}, {sweep.method}",
+        "",
+        *(escaped(one) for one in merge_words(sweep)),
+        "",
+    ]
     for one in sweep.everywhere.values():
-        lines += [f"## {escaped(one.probe)}, {items(one.n)}", "", *table(*sweep_table(sweep, one)), ""]
+        lines += [
+            f"## {escaped(one.probe)}, {items(one.n)}",
+            "",
+            *table(*sweep_table(sweep, one)),
+            "",
+        ]
     for one in sweep.everywhere.values():
         for title, headings, rows in _measure_tables(sweep, one):
             lines += [f"## {title}, {escaped(one.probe)}", "", *table(headings, rows), ""]
@@ -169,12 +202,19 @@ def sweep_table(sweep: MergeSweep, one: ProbeSweep) -> tuple[list[str], list[lis
     for point in one.points:
         cells = [f"{point.alpha:g}", percent(point.from_a.all.accuracy_after)]
         for group in (end.all for end in point.ends):
-            cells += [count(group.forgotten), count(group.gained), net_change(group), _lost_net(group)]
+            cells += [
+                count(group.forgotten),
+                count(group.gained),
+                net_change(group),
+                _lost_net(group),
+            ]
         rows.append(cells)
     return headings, rows
 
 
-def _measure_tables(sweep: MergeSweep, one: ProbeSweep) -> list[tuple[str, list[str], list[list[str]]]]:
+def _measure_tables(
+    sweep: MergeSweep, one: ProbeSweep
+) -> list[tuple[str, list[str], list[list[str]]]]:
     """Return the tables that measures have of their own on a probe, with a row for each point and end."""
     return measure_tables(
         [
@@ -187,11 +227,16 @@ def _measure_tables(sweep: MergeSweep, one: ProbeSweep) -> list[tuple[str, list[
 
 def side_by_side(sweep: MergeSweep) -> tuple[list[str], list[list[str]]]:
     """Return the headings and rows with the net change of each point on both probes, next to each other."""
-    headings = ["alpha", *(f"against {_short(end)}, on {one.probe}" for end in sweep.ends for one in sweep.sweeps)]
+    headings = [
+        "alpha",
+        *(f"against {_short(end)}, on {one.probe}" for end in sweep.ends for one in sweep.sweeps),
+    ]
     rows = []
     for number, point in enumerate(sweep.chosen_on.points):
         ends = zip(*(one.points[number].ends for one in sweep.sweeps), strict=True)
-        rows.append([f"{point.alpha:g}", *(net_change(one.all) for of_end in ends for one in of_end)])
+        rows.append(
+            [f"{point.alpha:g}", *(net_change(one.all) for of_end in ends for one in of_end)]
+        )
     if sweep.ranking.target is not None:
         headings += [sweep.ranking.target.name, "front"]
         for row, point in zip(rows, sweep.chosen_on.points, strict=True):
@@ -212,7 +257,11 @@ def merge_json(sweep: MergeSweep) -> dict[str, Any]:
                 "part": part,
                 "probe": one.probe,
                 "points": [
-                    {"alpha": at.alpha, "from_a": comparison_json(at.from_a), "from_b": comparison_json(at.from_b)}
+                    {
+                        "alpha": at.alpha,
+                        "from_a": comparison_json(at.from_a),
+                        "from_b": comparison_json(at.from_b),
+                    }
                     for at in one.points
                 ],
             }
@@ -285,7 +334,11 @@ def merge_page(sweep: MergeSweep) -> str:
         confirmed=sweep.confirmed_on is not None,
         both=side_by_side(sweep),
         probes=[(one.probe, *sweep_table(sweep, one)) for one in sweep.everywhere.values()],
-        measures=[(one.probe, *found) for one in sweep.everywhere.values() for found in _measure_tables(sweep, one)],
+        measures=[
+            (one.probe, *found)
+            for one in sweep.everywhere.values()
+            for found in _measure_tables(sweep, one)
+        ],
         ranking=ranking,
         distance=f"{distance[0].upper()}{distance[1:]}.",
         layers=distance_rows(sweep),
@@ -307,11 +360,29 @@ def merge_figure(sweep: MergeSweep) -> Figure:
             at = [point.alpha + 0.008 * number for point in one.points]
             low, high = zip(*(group.net_change_interval for group in groups), strict=True)
             color = _COLORS[number]
-            panel.vlines(at, [100 * end for end in low], [100 * end for end in high], color=color, linewidth=1.5)
-            style = {"marker": "os"[number], "linestyle": ("-", "--")[number], "linewidth": 1.2, "markersize": 5}
+            panel.vlines(
+                at,
+                [100 * end for end in low],
+                [100 * end for end in high],
+                color=color,
+                linewidth=1.5,
+            )
+            style = {
+                "marker": "os"[number],
+                "linestyle": ("-", "--")[number],
+                "linewidth": 1.2,
+                "markersize": 5,
+            }
             fill = "none" if number else color
             changes = [100 * group.net_change for group in groups]
-            panel.plot(at, changes, color=color, markerfacecolor=fill, label=name_in(30, one.probe), **style)
+            panel.plot(
+                at,
+                changes,
+                color=color,
+                markerfacecolor=fill,
+                label=name_in(30, one.probe),
+                **style,
+            )
         panel.axhline(0, color="#000000", linewidth=0.8)
         panel.set_title(f"net change against {name_in(30, sweep.ends[side])}, points", fontsize=11)
         panel.set_xlabel(f"alpha, the share of {name_in(30, sweep.ends[1])}", fontsize=10)

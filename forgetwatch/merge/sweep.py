@@ -28,7 +28,13 @@ from typing import Any, Literal
 from forgetwatch.comparing.comparison import Comparison, compare
 from forgetwatch.comparing.decision import decide
 from forgetwatch.comparing.kept_share import KEPT_OF, Kept, kept, kept_of
-from forgetwatch.comparing.ranking import ModelComparison, Target, rank_models, read_target, transition_matrix
+from forgetwatch.comparing.ranking import (
+    ModelComparison,
+    Target,
+    rank_models,
+    read_target,
+    transition_matrix,
+)
 from forgetwatch.comparing.verdict import TOLERANCE, Tolerance
 from forgetwatch.errors import ScoringError
 from forgetwatch.merge.weights import ModelPair, WeightDistance
@@ -107,7 +113,11 @@ class MergeSweep:
     def targets(self) -> dict[float, tuple[float, bool]]:
         """Value of the target and whether the point is on the front, by alpha; empty without a target."""
         points, ranked = self.chosen_on.points, self.ranking.ranking
-        known = [(points[one.number - 1].alpha, one.target, one.on_front) for one in ranked if one.target is not None]
+        known = [
+            (points[one.number - 1].alpha, one.target, one.on_front)
+            for one in ranked
+            if one.target is not None
+        ]
         return {alpha: (target, bool(on_front)) for alpha, target, on_front in known}
 
 
@@ -129,16 +139,27 @@ def run_sweep(
         MismatchError: If the two models read unlike prompts.
     """
     on_all_processes(ends.check)
-    probes = [probe, *([confirmation] if confirmation else []), *([target] if isinstance(target, Probe) else [])]
+    probes = [
+        probe,
+        *([confirmation] if confirmation else []),
+        *([target] if isinstance(target, Probe) else []),
+    ]
     scoring = _Scoring(ends, probes, progress_of)
-    of_a, of_b = (scoring.end(given, weights) for given, weights in zip((ends.a, ends.b), ends.weights, strict=True))
+    of_a, of_b = (
+        scoring.end(given, weights)
+        for given, weights in zip((ends.a, ends.b), ends.weights, strict=True)
+    )
     # Unlike prompts, a probe without outcomes and a table without values are told before a point is made.
     for one, before, after in zip(probes, of_a, of_b, strict=True):
         if not compare(before=before, after=after).all.n:
-            raise ScoringError(f"{one.name}: needed a probe with answers that can be right or wrong, got none scored")
+            raise ScoringError(
+                f"{one.name}: needed a probe with answers that can be right or wrong, got none scored"
+            )
     table: Target | None = None
     if isinstance(target, str):
-        table = read_target(target, [(f"{alpha:g}", _named(of_a[0], alpha)) for alpha in ends.alphas])
+        table = read_target(
+            target, [(f"{alpha:g}", _named(of_a[0], alpha)) for alpha in ends.alphas]
+        )
     rows: dict[float, list[Snapshot]] = {}
     for alpha in ends.alphas:
         if ends.keep is not None:
@@ -147,8 +168,13 @@ def run_sweep(
         rows[alpha] = [_named(snapshot, alpha) for snapshot in found]
     sweeps = []
     for one, a, b, *points in zip(probes, of_a, of_b, *rows.values(), strict=True):
-        pairs = [(compare(before=a, after=point), compare(before=b, after=point)) for point in points]
-        merged = [MergedPoint(alpha=at, from_a=x, from_b=y) for at, (x, y) in zip(rows, pairs, strict=True)]
+        pairs = [
+            (compare(before=a, after=point), compare(before=b, after=point)) for point in points
+        ]
+        merged = [
+            MergedPoint(alpha=at, from_a=x, from_b=y)
+            for at, (x, y) in zip(rows, pairs, strict=True)
+        ]
         sweeps.append(ProbeSweep(probe=one.name, points=tuple(merged)))
     on_target = sweeps[-1] if isinstance(target, Probe) else None
     if on_target is not None:
@@ -167,7 +193,13 @@ def run_sweep(
             target=table,
         ),
         distance=distance,
-        notes=tuple(_notes(ends, distance, [both for one in sweeps for point in one.points for both in point.ends])),
+        notes=tuple(
+            _notes(
+                ends,
+                distance,
+                [both for one in sweeps for point in one.points for both in point.ends],
+            )
+        ),
         kept=ends.keep,
     )
 
@@ -192,7 +224,9 @@ class _Scoring:
 
     def end(self, given: str, weights: Sequence[str]) -> list[Snapshot]:
         """Return the outcomes of A or B on each probe; shared with all other uses of the model."""
-        return self._scored(given, given, weights, partial(load_model, given, loading=self.ends.loading))
+        return self._scored(
+            given, given, weights, partial(load_model, given, loading=self.ends.loading)
+        )
 
     def point(self, alpha: float) -> list[Snapshot]:
         """Return the outcomes of a point between the ends on each probe."""
@@ -200,14 +234,20 @@ class _Scoring:
         with ExitStack() as stack:
             # Made for the first probe whose outcomes are not cached.
             load = cache(lambda: stack.enter_context(self.ends.at(alpha)))
-            return self._scored(f"{self.ends.method} merge, {name}", name, self.ends.recipe(alpha), load)
+            return self._scored(
+                f"{self.ends.method} merge, {name}", name, self.ends.recipe(alpha), load
+            )
 
-    def _scored(self, label: str, name: str, weights: Sequence[Any], load: Callable[[], Any]) -> list[Snapshot]:
+    def _scored(
+        self, label: str, name: str, weights: Sequence[Any], load: Callable[[], Any]
+    ) -> list[Snapshot]:
         """Score the model that some JSON values determine on each probe; `load` gives it and its tokenizer."""
         found, loading = [], self.ends.loading
         for probe in self.probes:
             with self.progress_of(label, probe) as progress:
-                found.append(score_derived(name, weights, load, probe, loading=loading, progress=progress))
+                found.append(
+                    score_derived(name, weights, load, probe, loading=loading, progress=progress)
+                )
         return found
 
 
@@ -215,11 +255,15 @@ def _named(snapshot: Snapshot, alpha: float) -> Snapshot:
     return replace(snapshot, meta={**snapshot.meta, "model": f"alpha {alpha:g}"})
 
 
-def _notes(ends: ModelPair, distance: WeightDistance, comparisons: Sequence[Comparison]) -> list[str]:
+def _notes(
+    ends: ModelPair, distance: WeightDistance, comparisons: Sequence[Comparison]
+) -> list[str]:
     """Return the notes of the merge and, once each, of the comparisons."""
     notes = []
     if ends.is_adapter:
-        notes += ["an adapter is scaled: the points are the base with a share of what the adapter adds"]
+        notes += [
+            "an adapter is scaled: the points are the base with a share of what the adapter adds"
+        ]
         if math.isnan(distance.overall):
             notes += ["the base is quantized: the distance is unknown"]
     return [*notes, *dict.fromkeys(note for one in comparisons for note in one.notes)]
@@ -271,7 +315,11 @@ class Choice:
     def __str__(self) -> str:
         """Return the choice in one sentence."""
         if self.chosen is None:
-            why = "nothing was merged" if self.smallest is None else "A had no question of the probe right"
+            why = (
+                "nothing was merged"
+                if self.smallest is None
+                else "A had no question of the probe right"
+            )
             return f"no share of B is chosen: {why}"
         limit = f"keeps {100 * self.limit:g} % of {KEPT_OF[self.chosen.kept.of].replace('the base', 'A')}"
         if self.alpha is None:
@@ -294,17 +342,25 @@ def choose(sweep: MergeSweep, limit: float, *, tolerance: Tolerance = TOLERANCE)
         tolerance: Losses that the verdict tolerates.
     """
     alphas = [point.alpha for point in sweep.chosen_on.points if point.alpha > 0]
-    measured = {alpha: one for alpha in alphas if (one := _kept(sweep.chosen_on, alpha)) is not None}
+    measured = {
+        alpha: one for alpha in alphas if (one := _kept(sweep.chosen_on, alpha)) is not None
+    }
     if not measured:
         return Choice(limit=limit, alpha=None, chosen=None, smallest=min(alphas, default=None))
     smallest = min(measured)
     words = {point.alpha: decide(point.from_a, tolerance).word for point in sweep.chosen_on.points}
-    enough = [alpha for alpha, one in measured.items() if one.kept.share >= limit and words[alpha] != "FORGOT"]
+    enough = [
+        alpha
+        for alpha, one in measured.items()
+        if one.kept.share >= limit and words[alpha] != "FORGOT"
+    ]
     if not enough:
         return Choice(limit=limit, alpha=None, chosen=measured[smallest], smallest=smallest)
     alpha = max(enough)
     second = None if sweep.confirmed_on is None else _kept(sweep.confirmed_on, alpha)
-    return Choice(limit=limit, alpha=alpha, chosen=measured[alpha], confirmed=second, smallest=smallest)
+    return Choice(
+        limit=limit, alpha=alpha, chosen=measured[alpha], confirmed=second, smallest=smallest
+    )
 
 
 def _kept(one: ProbeSweep, alpha: float) -> KeptShare | None:

@@ -55,9 +55,28 @@ from forgetwatch.scoring.model_loading import (
 
 _SETTINGS: Final = frozenset(
     (
-        *("_name_or_path", "transformers_version", "_commit_hash", "auto_map", "dtype", "torch_dtype", "use_cache"),
-        *("bos_token_id", "eos_token_id", "pad_token_id", "max_position_embeddings", "initializer_range"),
-        *("attn_implementation", "_attn_implementation_autoset", "attention_dropout", "hidden_dropout"),
+        *(
+            "_name_or_path",
+            "transformers_version",
+            "_commit_hash",
+            "auto_map",
+            "dtype",
+            "torch_dtype",
+            "use_cache",
+        ),
+        *(
+            "bos_token_id",
+            "eos_token_id",
+            "pad_token_id",
+            "max_position_embeddings",
+            "initializer_range",
+        ),
+        *(
+            "attn_implementation",
+            "_attn_implementation_autoset",
+            "attention_dropout",
+            "hidden_dropout",
+        ),
         *("output_attentions", "output_hidden_states", "return_dict", "pretraining_tp"),
         *("id2label", "label2id", "problem_type", "model_name", "unsloth_version", "unsloth_fixed"),
     )
@@ -70,12 +89,18 @@ def check_alike(a: str, b: str, *, loading: Loading = Loading()) -> None:
     configs = []
     for given in (a, b):
         try:
-            config = AutoConfig.from_pretrained(given, trust_remote_code=loading.trust_remote_code).to_dict()
+            config = AutoConfig.from_pretrained(
+                given, trust_remote_code=loading.trust_remote_code
+            ).to_dict()
         except Exception as error:  # whatever a loader of foreign files raises
             missing = "" if Path(given).is_dir() else "no folder here, and as a model id "
-            raise ScoringError(f"{given}: {missing}its configuration cannot be read ({error})") from error
+            raise ScoringError(
+                f"{given}: {missing}its configuration cannot be read ({error})"
+            ) from error
         if config.get("quantization_config"):
-            raise ScoringError(f"{given}: its weights are quantized; merge the models that were not quantized yet")
+            raise ScoringError(
+                f"{given}: its weights are quantized; merge the models that were not quantized yet"
+            )
         configs.append(_computing(config))
     first, second = configs
     # The type first: of two architectures nearly every key differs.
@@ -85,7 +110,9 @@ def check_alike(a: str, b: str, *, loading: Loading = Loading()) -> None:
                 f"{a} and {b} do not compute alike: {key} is {first.get(key)!r:.80} in the first and "
                 f"{second.get(key)!r:.80} in the second; needed two models of one architecture"
             )
-    (words, rules), (other_words, other_rules) = (_tokenizer_parts(given, loading=loading) for given in (a, b))
+    (words, rules), (other_words, other_rules) = (
+        _tokenizer_parts(given, loading=loading) for given in (a, b)
+    )
     if words != other_words:
         unlike = min(words.items() ^ other_words.items())[0]
         raise ScoringError(
@@ -106,7 +133,11 @@ def _computing(config: Mapping[str, Any], above: str = "") -> dict[str, Any]:
         name = str(key)
         if name in _SETTINGS or name.endswith(("_dropout", "_pdrop")) or value is None:
             continue
-        found |= _computing(value, f"{above}{name}.") if isinstance(value, dict) else {above + name: value}
+        found |= (
+            _computing(value, f"{above}{name}.")
+            if isinstance(value, dict)
+            else {above + name: value}
+        )
     return found
 
 
@@ -144,9 +175,17 @@ _REMEDY: Final = (
 _LORA: Final = re.compile(r".+\.lora_(embedding_)?[AB](\.weight|\.bias)?")
 _PLAIN_STARTS: Final = ("gaussian", "eva", "orthogonal")
 """Ways to initialise the matrices that leave the weights of the base as they are."""
-_NO_PRODUCT: Final = ("use_qalora", "use_bdlora", "arrow_config", "kasa_config", "monteclora_config")
+_NO_PRODUCT: Final = (
+    "use_qalora",
+    "use_bdlora",
+    "arrow_config",
+    "kasa_config",
+    "monteclora_config",
+)
 """Settings by which a module computes something else than the product of its two matrices."""
-_OF_ITS_RUN: Final = shutil.ignore_patterns("checkpoint-*", "global_step*", "*forgetwatch", "*.pt", "*.bin")
+_OF_ITS_RUN: Final = shutil.ignore_patterns(
+    "checkpoint-*", "global_step*", "*forgetwatch", "*.pt", "*.bin"
+)
 _LAYER: Final = re.compile(r"(.*?\.\d+)\..+")
 
 
@@ -185,7 +224,16 @@ class ModelPair:
 
     def recipe(self, alpha: float) -> list[Any]:
         """Return the JSON values that determine the weights of a point."""
-        return ["merged", _VERSION, self.method, alpha, "first", *self.weights[0], "second", *self.weights[1]]
+        return [
+            "merged",
+            _VERSION,
+            self.method,
+            alpha,
+            "first",
+            *self.weights[0],
+            "second",
+            *self.weights[1],
+        ]
 
     @cached_property
     def _model(self) -> tuple[Any, Any]:
@@ -209,9 +257,13 @@ class ModelPair:
                 f"{self.a} and {self.b}: the head is tied to the embedding in one of them only; needed two models "
                 "whose heads are tied, or two with a head of their own"
             )
-        for name, (x, y) in (both := {name: (sides[0][name], sides[1][name]) for name in sides[1]}).items():
+        for name, (x, y) in (
+            both := {name: (sides[0][name], sides[1][name]) for name in sides[1]}
+        ).items():
             self._check_tensors(name, x, y)
-        wide = {torch.promote_types(x.dtype, y.dtype) for x, y in both.values() if x.dtype != y.dtype}
+        wide = {
+            torch.promote_types(x.dtype, y.dtype) for x, y in both.values() if x.dtype != y.dtype
+        }
         found = {name: (x.cpu(), y.cpu().clone()) for name, (x, y) in both.items()}
         if wide:
             second.to(max(wide, key=lambda dtype: dtype.itemsize))
@@ -220,7 +272,9 @@ class ModelPair:
     def _check_memory(self) -> None:
         a, b = (size_of(one, loading=self.loading) for one in (self.a, self.b))
         # B's weights are there twice, as they are and as the point, on the GPU if there is one; in each process.
-        needed = (a + b + (0 if torch.cuda.is_available() else b)) * int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+        needed = (a + b + (0 if torch.cuda.is_available() else b)) * int(
+            os.environ.get("LOCAL_WORLD_SIZE", 1)
+        )
         if needed > (free := _free_memory()):
             raise ScoringError(
                 f"{self.a} and {self.b}: merging in memory needs {needed / 2**30:,.2f} GiB, and {free / 2**30:,.2f} "
@@ -243,14 +297,18 @@ class ModelPair:
     def check(self) -> None:
         """Load both models; raise ScoringError if the points cannot be made or kept."""
         if (Path(self.a) / ADAPTER).is_file():
-            raise ScoringError(f"{self.a}: an adapter; needed a whole model as A, such as the adapter's base")
+            raise ScoringError(
+                f"{self.a}: an adapter; needed a whole model as A, such as the adapter's base"
+            )
         for alpha in self.alphas:
             self._is_kept(alpha)
         if not self.is_adapter:
             _ = self._sides
             return
         if self.method == "slerp":
-            raise ScoringError(f"{self.b}: an adapter is scaled, which is linear; needed --method linear, got slerp")
+            raise ScoringError(
+                f"{self.b}: an adapter is scaled, which is linear; needed --method linear, got slerp"
+            )
         self._check_adapter()
         for name, weight in self._model[0].named_parameters():
             _check_finite(f"B ({self.b})" if "lora_" in name else f"A ({self.a})", name, weight)
@@ -262,7 +320,9 @@ class ModelPair:
         try:
             same = base == self.a or weights_identity(base, loading=self.loading) == self.weights[0]
         except ScoringError as error:
-            raise ScoringError(f"{named}, which cannot be read ({error}); needed {self.a} as its base") from error
+            raise ScoringError(
+                f"{named}, which cannot be read ({error}); needed {self.a} as its base"
+            ) from error
         if not same:
             raise ScoringError(f"{named}, and not of {self.a}; give its base as A")
         if not (folder / WEIGHTS).is_file():
@@ -271,7 +331,9 @@ class ModelPair:
             with safe_open(folder / WEIGHTS, "pt") as file:
                 names = list(file.keys())
         except (OSError, SafetensorError) as error:
-            raise ScoringError(f"{folder / WEIGHTS}: cannot be read as safetensors ({error}); copy it again") from error
+            raise ScoringError(
+                f"{folder / WEIGHTS}: cannot be read as safetensors ({error}); copy it again"
+            ) from error
         if reason := _obstacle(json.loads((folder / ADAPTER).read_text(encoding="utf-8")), names):
             raise ScoringError(f"{self.b}: {reason}, which does not follow one factor; {_REMEDY}")
 
@@ -303,18 +365,26 @@ class ModelPair:
         """Return the distance of the weights of B from those of A, relative to those of A; nan where unknown."""
         if not self.is_adapter:
             both = {name: pair for name, pair in self._sides.items() if pair[0].is_floating_point()}
-            squares = {name: (_square(x), _square(y.double() - x.double())) for name, (x, y) in both.items()}
+            squares = {
+                name: (_square(x), _square(y.double() - x.double()))
+                for name, (x, y) in both.items()
+            }
             return WeightDistance.of(squares, turned=sum(_turns(x, y) for x, y in both.values()))
         model, added = self._model[0], dict[str, float]()
         for name, layer in _adapted(model).items():
             (active,) = layer.scaling
             added[f"{name}.weight"] = _square(layer.get_delta_weight(active))
         of_base = {
-            name.replace(".base_layer.", "."): _square(weight) if weight.is_floating_point() else math.nan  # quantized
+            name.replace(".base_layer.", "."): _square(weight)
+            if weight.is_floating_point()
+            else math.nan  # quantized
             for name, weight in model.named_parameters()
             if "lora_" not in name
         }
-        squares = {name.removeprefix("base_model.model."): (one, added.get(name, 0.0)) for name, one in of_base.items()}
+        squares = {
+            name.removeprefix("base_model.model."): (one, added.get(name, 0.0))
+            for name, one in of_base.items()
+        }
         return WeightDistance.of(squares, turned=0)
 
     def _kept(self, alpha: float) -> Path | None:
@@ -326,7 +396,9 @@ class ModelPair:
             return False
         above = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
         if not above.is_dir():
-            raise ScoringError(f"{self.keep}: needed a folder to keep the merged models in, and {above} is a file")
+            raise ScoringError(
+                f"{self.keep}: needed a folder to keep the merged models in, and {above} is a file"
+            )
         if not folder.exists():
             return False
         try:
@@ -346,11 +418,19 @@ class ModelPair:
         partial = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.partial")
         try:
             self._save(alpha, partial)
-            document = {"a": self.a, "b": self.b, "method": self.method, "alpha": alpha, "recipe": self.recipe(alpha)}
+            document = {
+                "a": self.a,
+                "b": self.b,
+                "method": self.method,
+                "alpha": alpha,
+                "recipe": self.recipe(alpha),
+            }
             (partial / RECIPE).write_text(json.dumps(document, indent=1), encoding="utf-8")
             partial.rename(folder)
         except OSError as error:
-            raise ScoringError(f"{folder}: cannot be written ({error.strerror or error})") from error
+            raise ScoringError(
+                f"{folder}: cannot be written ({error.strerror or error})"
+            ) from error
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
@@ -362,7 +442,9 @@ class ModelPair:
             return
         shutil.copytree(self.b, folder, ignore=_OF_ITS_RUN)
         config = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
-        patterns = {name: alpha * value for name, value in (config.get("alpha_pattern") or {}).items()}
+        patterns = {
+            name: alpha * value for name, value in (config.get("alpha_pattern") or {}).items()
+        }
         config |= {"lora_alpha": alpha * config["lora_alpha"], "alpha_pattern": patterns}
         (folder / ADAPTER).write_text(json.dumps(config, indent=2), encoding="utf-8")
 
@@ -375,7 +457,10 @@ def mixed(a: Tensor, b: Tensor, alpha: float, method: Method) -> Tensor:
     x, y = (one.to(torch.promote_types(dtype, torch.float32)) for one in (a, b))
     if method == "slerp" and _turns(a, b):
         angle = math.acos(_cosine(a, b))
-        of_a, of_b = math.sin((1 - alpha) * angle) / math.sin(angle), math.sin(alpha * angle) / math.sin(angle)
+        of_a, of_b = (
+            math.sin((1 - alpha) * angle) / math.sin(angle),
+            math.sin(alpha * angle) / math.sin(angle),
+        )
         return torch.add(x * of_a, y, alpha=of_b).to(dtype)
     # Equal weights stay as they are: lerp rounds the difference, and not two products.
     return torch.lerp(x, y, alpha).to(dtype)
@@ -400,7 +485,11 @@ def _turns(a: Tensor, b: Tensor) -> bool:
 
 def _adapted(model: nn.Module) -> dict[str, Any]:
     """Return the layers with an adapter of the kind LoRA, by name."""
-    return {name: one for name, one in model.named_modules() if isinstance(getattr(one, "scaling", None), dict)}
+    return {
+        name: one
+        for name, one in model.named_modules()
+        if isinstance(getattr(one, "scaling", None), dict)
+    }
 
 
 def _is_tied(model: Any) -> bool:
@@ -410,14 +499,18 @@ def _is_tied(model: Any) -> bool:
 
 def _check_finite(model: str, name: str, weight: Tensor) -> None:
     if weight.is_floating_point() and (found := non_finite([weight])):
-        raise ScoringError(f"{model}: tensor {name} holds {found}; take a checkpoint from before that")
+        raise ScoringError(
+            f"{model}: tensor {name} holds {found}; take a checkpoint from before that"
+        )
 
 
 def _free_memory() -> int:
     """Return the bytes of host memory that are free, or that the machine has where it does not say."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+        return 1024 * next(
+            int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")
+        )
     except (OSError, StopIteration):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -461,7 +554,9 @@ class WeightDistance:
         layers: dict[str, list[float]] = {}
         for name, both in squares.items():
             found = _LAYER.fullmatch(name)
-            sums = layers.setdefault(found[1] if found else name.removesuffix(".weight"), [0.0, 0.0])
+            sums = layers.setdefault(
+                found[1] if found else name.removesuffix(".weight"), [0.0, 0.0]
+            )
             sums[0], sums[1] = sums[0] + both[0], sums[1] + both[1]
 
         def relative(norm: float, difference: float) -> float:  # both are squares

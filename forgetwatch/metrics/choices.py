@@ -170,7 +170,9 @@ def normalise(
         return logprobs
     if norm == "unconditional":
         if priors is None:
-            raise ValueError("the norm 'unconditional' needs the options' log-likelihoods without the prompt")
+            raise ValueError(
+                "the norm 'unconditional' needs the options' log-likelihoods without the prompt"
+            )
         with np.errstate(invalid="ignore"):  # both may be minus infinity
             return np.asarray(logprobs - priors)
     unit, extra = UNITS[norm]
@@ -213,7 +215,9 @@ def decide(scores: Floats, k: Ints, golds: Bools) -> Decisions:
         # Softmax of infinities alone is nan, with a warning.
         shared = usable & gold.any(axis=1) & np.isfinite(block.max(axis=1))
         # Rounding may carry a sum over several right options above 1.
-        share[rows[shared]] = np.minimum((softmax(block[shared], axis=1) * gold[shared]).sum(axis=1), 1.0)
+        share[rows[shared]] = np.minimum(
+            (softmax(block[shared], axis=1) * gold[shared]).sum(axis=1), 1.0
+        )
     return Decisions(chosen=chosen, share=share, margin=margin, tied=tied)
 
 
@@ -240,7 +244,9 @@ def right_at_constant_mass(before: OptionScores, after: OptionScores, right: Boo
     with np.errstate(invalid="ignore"):
         scores = after.scores + np.repeat(np.where(shifted, shift, 0.0), after.k) * after.factors
     chosen, moved = (decide(x, after.k, after.golds).chosen for x in (after.scores, scores))
-    changed = np.flatnonzero(shifted & (moved != chosen) & (moved != NO_CHOICE) & (chosen != NO_CHOICE))
+    changed = np.flatnonzero(
+        shifted & (moved != chosen) & (moved != NO_CHOICE) & (chosen != NO_CHOICE)
+    )
     found = right.copy()
     found[changed] = after.golds[(np.cumsum(after.k) - after.k)[changed] + moved[changed]]
     return found

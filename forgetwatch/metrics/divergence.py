@@ -165,14 +165,18 @@ def first_tokens(tops: Sequence[tuple[Floats, Floats]]) -> tuple[Ints, Floats]:
     positions, kept = np.full(len(tops), -1), np.full(len(tops), np.nan)
     for number, (base, now) in enumerate(tops):
         whole = np.concatenate([base, _log_tail(base)], axis=1) if len(base) else base
-        free = np.flatnonzero(-(np.exp(whole) * np.maximum(whole, math.log(TAIL))).sum(axis=1) >= FORCED)
+        free = np.flatnonzero(
+            -(np.exp(whole) * np.maximum(whole, math.log(TAIL))).sum(axis=1) >= FORCED
+        )
         if len(free):
             at = positions[number] = int(free[0])
             kept[number] = np.exp(np.minimum(base[at], now[at])).sum() / np.exp(base[at]).sum()
     return positions, kept
 
 
-def _first(tops: Sequence[tuple[Floats, Floats]], summed: Sequence[Floats] | None) -> tuple[float, float, float | None]:
+def _first(
+    tops: Sequence[tuple[Floats, Floats]], summed: Sequence[Floats] | None
+) -> tuple[float, float, float | None]:
     """Return what is kept of the first free tokens, its standard error, and their share of the KL."""
     positions, kept = first_tokens(tops)
     mean, error = _mean(kept[positions >= 0]) if (positions >= 0).any() else (math.nan, math.nan)
@@ -225,7 +229,11 @@ def bucketed_kl(base: Floats, now: Floats) -> Floats:
 
 def _log_tail(logprobs: Floats) -> Floats:
     """Log of the probability that is left beside the tokens, at least `TAIL`, float64 [positions, 1]."""
-    total = logsumexp(logprobs, axis=1, keepdims=True) if logprobs.size else np.full((len(logprobs), 1), -np.inf)
+    total = (
+        logsumexp(logprobs, axis=1, keepdims=True)
+        if logprobs.size
+        else np.full((len(logprobs), 1), -np.inf)
+    )
     # log1p keeps a small rest that 1 - sum would lose; a sum of 1 or more by rounding leaves none.
     with np.errstate(divide="ignore"):
         left = np.log1p(-np.exp(np.minimum(total, 0.0)))
@@ -240,7 +248,9 @@ def _mean_of_positions(
     if values is None:
         return None, None
     if [len(one) for one in values] != lengths.tolist():
-        raise ValueError(f"needed a KL at each of {lengths.sum()} tokens, got {sum(map(len, values))}")
+        raise ValueError(
+            f"needed a KL at each of {lengths.sum()} tokens, got {sum(map(len, values))}"
+        )
     flat = np.concatenate([*values, np.empty(0)])
     if np.isnan(flat).any() or (flat < 0).any():
         raise ValueError(f"needed a KL of at least 0 at each position, got {flat.min()}")
@@ -268,4 +278,6 @@ def _check(base: Sequence[Floats], now: Sequence[Floats]) -> None:
                 f"completion {number}: the base cannot have sampled a token of log-probability {one.min()}"
             )
         if np.isnan(other).any() or np.isposinf(other).any():
-            raise ValueError(f"completion {number}: the model now gives a token the log-probability {other.max()}")
+            raise ValueError(
+                f"completion {number}: the model now gives a token the log-probability {other.max()}"
+            )

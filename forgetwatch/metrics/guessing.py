@@ -59,7 +59,11 @@ class Answers:
 
     def take(self, rows: NDArray[Any]) -> Answers:
         """Return the answers of some rows."""
-        taken = {name: values[rows] for name, values in vars(self).items() if isinstance(values, np.ndarray)}
+        taken = {
+            name: values[rows]
+            for name, values in vars(self).items()
+            if isinstance(values, np.ndarray)
+        }
         return replace(self, **taken)
 
     @property
@@ -199,7 +203,9 @@ def right_lost(
     if floor is None and over_samples(int(twice.sum()), samples) >= _TWICE:
         null = replace(answers, after=again == 1, chosen_after=chosen_again)
         (now, _), (noise, _) = (_scores(one.take(twice)) for one in (answers, null))
-        lost, error = clustered_mean(now - noise, None if answers.cluster is None else answers.cluster[twice])
+        lost, error = clustered_mean(
+            now - noise, None if answers.cluster is None else answers.cluster[twice]
+        )
         made = replace(made, less_noise=True)
     interval = mean_interval(lost, 0.0 if math.isnan(error) else error)
     band = found.forgetting_band[0]
@@ -248,12 +254,22 @@ def _scores(used: Answers) -> tuple[Floats, Floats]:
     churn = scale * _rate(used) * used.wrong_to_other_wrong
     no_before, no_after = used.no_answer_before, used.no_answer_after
     option_before, option_after = ~used.before & ~no_before, ~used.after & ~no_after
-    lost = scale * (used.before & option_after) + (used.before & no_after) - to_none * (option_before & no_after)
-    won = scale * (option_before & used.after) + (no_before & used.after) - to_none * (no_before & option_after)
+    lost = (
+        scale * (used.before & option_after)
+        + (used.before & no_after)
+        - to_none * (option_before & no_after)
+    )
+    won = (
+        scale * (option_before & used.after)
+        + (no_before & used.after)
+        - to_none * (no_before & option_after)
+    )
     return lost - churn, won - churn
 
 
-def _widened(low: float, high: float, low_error: float, high_error: float, *, least: float) -> Interval:
+def _widened(
+    low: float, high: float, low_error: float, high_error: float, *, least: float
+) -> Interval:
     """Return the ends with 1.645 standard errors added, within `least` to 1; nan without the error of the low end.
 
     Without the error of the high end, which equal values leave undefined, that end is 1.
@@ -312,7 +328,9 @@ class Paper:
         return mean_interval(self.backward_transfer_unclipped, self.backward_transfer_se)
 
 
-def paper(before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, samples: int = 1) -> Paper:
+def paper(
+    before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, samples: int = 1
+) -> Paper:
     """Compute the paper's chance-adjusted rates over the rows with k >= 2, chance added up over groups of equal k.
 
     F_true = F - sum_g (M_g/M)(1-acc_g)(1-acc'_g)/(k_g-1); nan if no row has k >= 2. The standard error is that of
@@ -334,11 +352,15 @@ def paper(before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, 
     sizes = np.bincount(k)
     options = np.maximum(np.arange(len(sizes)), 2)
     right_before, right_after = np.bincount(k, weights=before), np.bincount(k, weights=after)
-    wrong_before, wrong_after = ((sizes - right) / np.maximum(sizes, 1) for right in (right_before, right_after))
+    wrong_before, wrong_after = (
+        (sizes - right) / np.maximum(sizes, 1) for right in (right_before, right_after)
+    )
     expected = float(np.sum(sizes * wrong_before * wrong_after / (options - 1))) / total
     # Per cell (retained, forgotten, gained, missed) and k: the part of an item's score that chance subtracts.
     both = wrong_before * wrong_after
-    off = np.stack([-both, wrong_before - both, wrong_after - both, wrong_before + wrong_after - both]) / (options - 1)
+    off = np.stack(
+        [-both, wrong_before - both, wrong_after - both, wrong_before + wrong_after - both]
+    ) / (options - 1)
     cell = 2 * ~before + ~after  # 0 retained, 1 forgotten, 2 gained, 3 missed
     taken_off = off[cell, k]
     forgotten, gained = before & ~after, ~before & after
@@ -347,8 +369,12 @@ def paper(before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, 
         expected=expected,
         forgetting_unclipped=int(forgotten.sum()) / total - expected,
         backward_transfer_unclipped=int(gained.sum()) / total - expected,
-        forgetting_max_unclipped=float(np.sum((options * right_before - sizes) / (options - 1))) / total,
-        backward_transfer_max_unclipped=float(np.sum((options * right_after - sizes) / (options - 1))) / total,
+        forgetting_max_unclipped=float(np.sum((options * right_before - sizes) / (options - 1)))
+        / total,
+        backward_transfer_max_unclipped=float(
+            np.sum((options * right_after - sizes) / (options - 1))
+        )
+        / total,
         forgetting_se=clustered_mean(forgotten - taken_off, cluster)[1],
         backward_transfer_se=clustered_mean(gained - taken_off, cluster)[1],
     )

@@ -93,7 +93,9 @@ class Confidence:
 
     def take(self, rows: NDArray[Any]) -> Self:
         """Return the confidence of some rows."""
-        return replace(self, **{name: x[rows] for name, x in vars(self).items() if isinstance(x, np.ndarray)})
+        return replace(
+            self, **{name: x[rows] for name, x in vars(self).items() if isinstance(x, np.ndarray)}
+        )
 
     @property
     def reversed(self) -> Self:
@@ -114,7 +116,11 @@ class Confidence:
 
         If some rows have the scores of their options, rows with a share alone have no mirror, and take no part.
         """
-        found: Bools = np.isfinite(self.share_before) & np.isfinite(self.share_after) & (self.k - self.golds >= 2)
+        found: Bools = (
+            np.isfinite(self.share_before)
+            & np.isfinite(self.share_after)
+            & (self.k - self.golds >= 2)
+        )
         return found if self.wrong_share is None else found & np.isfinite(self.wrong_share)
 
     @property
@@ -130,9 +136,13 @@ class Confidence:
         0 for all other rows. For rows that take part and have the scores of their options.
         """
         if self.wrong_share is None:
-            raise ValueError("confident wrong answers need the largest share of one wrong option, and there is none")
+            raise ValueError(
+                "confident wrong answers need the largest share of one wrong option, and there is none"
+            )
         mirror = self.measured & ~self.before & (self.wrong_share >= tau)
-        wrong = np.maximum(self.k - self.golds, 2)  # rows that take part have at least 2 wrong options
+        wrong = np.maximum(
+            self.k - self.golds, 2
+        )  # rows that take part have at least 2 wrong options
         of_known = np.where(mirror, self.golds / wrong, 0.0)
         return of_known, np.where(mirror & self.other_wrong, self.golds / (wrong - 1.0), 0.0)
 
@@ -206,7 +216,9 @@ class Known:
     @property
     def lost_net(self) -> float | None:
         """Known and lost items minus those that luck would make; None if luck could not be estimated."""
-        return None if self.known_lost_by_luck is None else self.known_lost - self.known_lost_by_luck
+        return (
+            None if self.known_lost_by_luck is None else self.known_lost - self.known_lost_by_luck
+        )
 
     @property
     def lost_net_interval(self) -> Interval | None:
@@ -252,7 +264,10 @@ def count_known(items: Confidence, *, samples: int = 1, tau: float = TAU) -> Kno
     used = items.take(items.measured)
     if not len(used.k):
         return None
-    known, gained = is_known(used.before, used.share_before, tau), is_known(used.after, used.share_after, tau)
+    known, gained = (
+        is_known(used.before, used.share_before, tau),
+        is_known(used.after, used.share_after, tau),
+    )
     lost, won = known & ~used.after, gained & ~used.before
     counts = Known(
         known=over_samples(int(known.sum()), samples),
@@ -262,11 +277,14 @@ def count_known(items: Confidence, *, samples: int = 1, tau: float = TAU) -> Kno
     )
     if used.wrong_share is None:
         return replace(
-            counts, why_no_net="the options chosen, or the scores of the options, are not recorded on both sides"
+            counts,
+            why_no_net="the options chosen, or the scores of the options, are not recorded on both sides",
         )
     newly = None if used.wrong_share_after is None else _less_luck(won, used.reversed, tau, samples)
     if newly is not None:
-        counts = replace(counts, newly_known_net=newly.net, newly_known_net_interval=newly.counts.interval(0.95))
+        counts = replace(
+            counts, newly_known_net=newly.net, newly_known_net_interval=newly.counts.interval(0.95)
+        )
     found = _less_luck(lost, used, tau, samples)
     if found is None:
         return replace(counts, why_no_net="no answer was wrong before")
@@ -311,7 +329,11 @@ def _net_counts(
     weight = float(by_luck @ by_luck) / total if total else largest_weight
     worth = rows if cluster is None else effective_items(lost - by_luck, cluster)
     return NetCounts(
-        lost=float(lost.mean()), moved=total / weight / rows, weight=weight, worth=worth, items=rows / samples
+        lost=float(lost.mean()),
+        moved=total / weight / rows,
+        weight=weight,
+        worth=worth,
+        items=rows / samples,
     )
 
 

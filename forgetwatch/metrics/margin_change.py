@@ -152,7 +152,11 @@ def boundary(before: Floats, after: Floats) -> Boundary | None:
 def _width(distances: Floats) -> float:
     middle = float(np.median(distances))
     # Half of the margins are infinite: no width describes them, and 30 times 0 would be nan.
-    return C * float(np.minimum(distances, FARTHEST * middle).mean()) if math.isfinite(middle) else math.inf
+    return (
+        C * float(np.minimum(distances, FARTHEST * middle).mean())
+        if math.isfinite(middle)
+        else math.inf
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +195,9 @@ class NetMargin:
     def weight(self, *, least_bias: float = 0.0) -> float:
         """Return the weight of S that gives the estimate its least mean squared error, 0 to 1."""
         spread = self._spread + max(self.bias, least_bias)
-        return min(max((self.flips_variance - self._shared) / spread, 0.0), 1.0) if spread > 0 else 0.0
+        return (
+            min(max((self.flips_variance - self._shared) / spread, 0.0), 1.0) if spread > 0 else 0.0
+        )
 
     def estimate(self, *, least_bias: float = 0.0) -> Change:
         """Return the estimate of the net change, -1 to 1, with its standard error.
@@ -201,7 +207,9 @@ class NetMargin:
         """
         w = self.weight(least_bias=least_bias)
         biased = self.margins.error**2 + max(self.bias, least_bias)
-        variance = (1 - w) ** 2 * self.flips_variance + w**2 * biased + 2 * w * (1 - w) * self._shared
+        variance = (
+            (1 - w) ** 2 * self.flips_variance + w**2 * biased + 2 * w * (1 - w) * self._shared
+        )
         return Change(
             mean=(1 - w) * self.flips + w * self.margins.mean,
             error=math.sqrt(max(variance, 0.0)),
@@ -209,7 +217,9 @@ class NetMargin:
         )
 
 
-def net_margin(softened: Floats, flipped: Floats, interval: Interval, cluster: Ints | None = None) -> NetMargin | None:
+def net_margin(
+    softened: Floats, flipped: Floats, interval: Interval, cluster: Ints | None = None
+) -> NetMargin | None:
     """Return both measurements of the net change of some items; None for fewer than `FEWEST` rows, or for one cluster.
 
     Args:
@@ -249,13 +259,17 @@ class FallTest:
     @property
     def p_value(self) -> float:
         """One-sided p-value, by Student's t."""
-        return float(special.stdtr(self.change.observations - 1, self.change.mean / self.change.error))
+        return float(
+            special.stdtr(self.change.observations - 1, self.change.mean / self.change.error)
+        )
 
     def smallest_fall(self, level: float) -> float:
         """Return the smallest fall whose p-value is at most `level`, for changes that vary as these do."""
         n = self.change.observations
         # The mean with the added observation has to fall this far, and that observation does not fall with the others.
-        return (n * -float(special.stdtrit(n - 1, level)) * self.change.error + self.added) / (n - 1)
+        return (n * -float(special.stdtrit(n - 1, level)) * self.change.error + self.added) / (
+            n - 1
+        )
 
 
 def fall_test(softened: Floats, cluster: Ints | None = None) -> FallTest | None:
@@ -271,7 +285,10 @@ def fall_test(softened: Floats, cluster: Ints | None = None) -> FallTest | None:
     if cluster is not None:
         codes = cluster_codes(cluster)
         sizes = np.bincount(codes)
-        changes, added = np.bincount(codes, weights=softened) / sizes.mean(), float(sizes.max() / sizes.mean())
+        changes, added = (
+            np.bincount(codes, weights=softened) / sizes.mean(),
+            float(sizes.max() / sizes.mean()),
+        )
     found = mean_change(np.append(changes, added))
     # Where every item rose by 1 nothing varies, and nothing fell.
     return FallTest(change=found if found.error > 0 else replace(found, error=1.0), added=added)
@@ -330,4 +347,6 @@ def shrunk(changes: Floats, errors: Floats, *, overall: float) -> Shrunk:
     q = float(weights @ (changes - float(weights @ changes) / total) ** 2)
     between = max(0.0, (q - freedom) / (total - float(weights @ weights) / total))
     values: Floats = overall + between / (between + errors**2) * (changes - overall)
-    return Shrunk(p_value=float(special.chdtrc(freedom, q)), spread=math.sqrt(between), values=values)
+    return Shrunk(
+        p_value=float(special.chdtrc(freedom, q)), spread=math.sqrt(between), values=values
+    )

@@ -144,7 +144,11 @@ def mass_changes(
 
     def mean(values: Floats, rows: Bools | None = None) -> Change | None:
         kept = np.isfinite(values) if rows is None else np.isfinite(values) & rows
-        return mean_change(values[kept], None if cluster is None else cluster[kept]) if kept.any() else None
+        return (
+            mean_change(values[kept], None if cluster is None else cluster[kept])
+            if kept.any()
+            else None
+        )
 
     mass, conditional = mean(found.mass_change), mean(found.conditional_change)
     if mass is None or conditional is None:

@@ -96,7 +96,9 @@ def sign_flip(change: Ints, cluster: Ints, *, exact_work: int = EXACT_WORK) -> S
         spread, half_step = math.sqrt(float(sums @ sums)), float(np.gcd.reduce(sizes))
         at_most = float(special.ndtr((total + half_step) / spread))
         return SignFlip(p_value=float(2 * special.ndtr(-abs(total) / spread)), loss_p_value=at_most)
-    positive = np.zeros(int(sizes.sum()) + 1)  # distribution of the summed sizes of the clusters that rose
+    positive = np.zeros(
+        int(sizes.sum()) + 1
+    )  # distribution of the summed sizes of the clusters that rose
     positive[0] = 1.0
     for size in sizes:  # convolve with a fair coin between 0 and the size
         shifted = np.zeros_like(positive)
@@ -109,7 +111,9 @@ def sign_flip(change: Ints, cluster: Ints, *, exact_work: int = EXACT_WORK) -> S
     return SignFlip(p_value=min(1.0, 2 * tail), loss_p_value=min(1.0, at_most))
 
 
-def alarm_level(look: int, *, groups: int, planned: int | None = None, alpha: float = 0.05) -> float:
+def alarm_level(
+    look: int, *, groups: int, planned: int | None = None, alpha: float = 0.05
+) -> float:
     """Return the p-value at and below which a look raises an alarm.
 
     Args:
@@ -122,7 +126,9 @@ def alarm_level(look: int, *, groups: int, planned: int | None = None, alpha: fl
         ValueError: If `look` is below 1 or above `planned`, or there are no groups.
     """
     if look < 1 or groups < 1 or (planned is not None and look > planned):
-        raise ValueError(f"needed 1 <= look <= planned and a group, got look {look} of {planned}, {groups} groups")
+        raise ValueError(
+            f"needed 1 <= look <= planned and a group, got look {look} of {planned}, {groups} groups"
+        )
     return alpha / (groups * (planned if planned is not None else look * (look + 1)))
 
 

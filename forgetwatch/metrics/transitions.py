@@ -235,7 +235,9 @@ def guesser_history(chance: Floats, *, looks: int) -> GuesserHistory:
     >>> round(guesser_history(np.array([1 / 4]), looks=9).temporal_forgetting, 3)
     0.694
     """
-    right, counts = np.unique(chance, return_counts=True)  # items with the same chance share one formula
+    right, counts = np.unique(
+        chance, return_counts=True
+    )  # items with the same chance share one formula
     look = np.arange(1, looks + 1)[:, None]
     # A history without an event is wrong up to some look and right from there on: j wrong, then 1 + T - j right.
     wrong_first = np.arange(looks + 1)[:, None]
@@ -243,7 +245,9 @@ def guesser_history(chance: Floats, *, looks: int) -> GuesserHistory:
 
     def mean(shares: Floats) -> Floats:
         """Return the mean over the items of shares by chance [..., chances]."""
-        means: Floats = shares @ counts / counts.sum() if chance.size else np.full(shares.shape[:-1], math.nan)
+        means: Floats = (
+            shares @ counts / counts.sum() if chance.size else np.full(shares.shape[:-1], math.nan)
+        )
         return means
 
     return GuesserHistory(
@@ -264,7 +268,9 @@ _CLOSE: Final = 1e-12
 """Relative difference of two sums in another order."""
 
 
-def equal_change_p_value(changes: Floats, set_of: Ints, stratum: Ints, rng: np.random.Generator) -> float:
+def equal_change_p_value(
+    changes: Floats, set_of: Ints, stratum: Ints, rng: np.random.Generator
+) -> float:
     """Return the p-value of "all sets changed alike"; nan for fewer than two sets.
 
     Args:
@@ -283,7 +289,9 @@ def equal_change_p_value(changes: Floats, set_of: Ints, stratum: Ints, rng: np.r
         return 1.0
 
     def spread(given: Ints) -> float:
-        means, squares = (np.bincount(given, weights=one, minlength=sets) / sizes for one in (centred, centred**2))
+        means, squares = (
+            np.bincount(given, weights=one, minlength=sets) / sizes for one in (centred, centred**2)
+        )
         # One more item of the variance of all: a set in which nothing changed has some doubt too.
         weight = sizes / (squares - means**2 + pooled / sizes)
         return float(weight @ (means - weight @ means / weight.sum()) ** 2)

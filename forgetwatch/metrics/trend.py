@@ -80,7 +80,11 @@ class Slope:
     @property
     def p_value(self) -> float:
         """Two-sided p-value of no change; nan without an error."""
-        return math.nan if math.isnan(self.error) else float(2 * stdtr(self.degrees, -abs(self.slope) / self.error))
+        return (
+            math.nan
+            if math.isnan(self.error)
+            else float(2 * stdtr(self.degrees, -abs(self.slope) / self.error))
+        )
 
     def seen(self, questions: int) -> float:
         """Return the change that 80 of 100 such studies of so many questions would tell; nan without an error."""
@@ -94,7 +98,9 @@ def family_mean(outcome: Floats, family: Ints) -> Slope:
     return _fitted(outcome, np.ones((len(outcome), 1)), family)[0]
 
 
-def family_slopes(outcome: Floats, covariates: Mapping[str, Floats], family: Ints) -> dict[str, Slope]:
+def family_slopes(
+    outcome: Floats, covariates: Mapping[str, Floats], family: Ints
+) -> dict[str, Slope]:
     """Return the slope of each covariate with the others held, by least squares.
 
     Args:
@@ -107,7 +113,9 @@ def family_slopes(outcome: Floats, covariates: Mapping[str, Floats], family: Int
     """
     columns = [np.ones(len(outcome)), *covariates.values()]
     if len({len(outcome), len(family), *map(len, columns)}) > 1:
-        raise ValueError(f"needed {len(outcome)} values of each covariate, got {[*map(len, columns[1:])]}")
+        raise ValueError(
+            f"needed {len(outcome)} values of each covariate, got {[*map(len, columns[1:])]}"
+        )
     x = np.stack(columns, axis=1)
     if not (np.isfinite(x).all() and np.isfinite(outcome).all()):
         raise ValueError("needed finite values")
@@ -131,12 +139,20 @@ def _fitted(outcome: Floats, x: Floats, family: Ints) -> list[Slope]:
     found = []
     for at in range(x.shape[1]):
         weights = [one[at] for one in adjusted]
-        variance = sum(float(weight @ residuals[own]) ** 2 for weight, own in zip(weights, rows, strict=True))
-        vectors = np.stack([left[:, own] @ weight for weight, own in zip(weights, rows, strict=True)], axis=1)
+        variance = sum(
+            float(weight @ residuals[own]) ** 2 for weight, own in zip(weights, rows, strict=True)
+        )
+        vectors = np.stack(
+            [left[:, own] @ weight for weight, own in zip(weights, rows, strict=True)], axis=1
+        )
         gram = vectors.T @ vectors
         squares = float((gram**2).sum())
         degrees = float(np.trace(gram)) ** 2 / squares if squares > 0 else 0.0
-        has_error = len(rows) > x.shape[1] and degrees >= _FEWEST - 1e-9 and _varies_without_each(x, at, rows)
+        has_error = (
+            len(rows) > x.shape[1]
+            and degrees >= _FEWEST - 1e-9
+            and _varies_without_each(x, at, rows)
+        )
         error = math.sqrt(variance) / float(scale[at]) if has_error else math.nan
         found.append(Slope(slope=float(beta[at] / scale[at]), error=error, degrees=degrees))
     return found
@@ -148,7 +164,11 @@ def _varies_without_each(x: Floats, at: int, rows: list[Ints]) -> bool:
     def left(keep: Ints) -> float:
         others = np.delete(x[keep], at, axis=1)
         own = x[keep, at]
-        fitted = others @ np.linalg.lstsq(others, own, rcond=None)[0] if others.shape[1] else np.zeros_like(own)
+        fitted = (
+            others @ np.linalg.lstsq(others, own, rcond=None)[0]
+            if others.shape[1]
+            else np.zeros_like(own)
+        )
         return float(((own - fitted) ** 2).sum())
 
     every = np.concatenate(rows)
@@ -230,22 +250,31 @@ def explained(
         seed: Seed of the permutations.
     """
     there = np.isfinite(column)
-    order = np.argsort(stratum[there], kind="stable")  # rows of a stratum side by side, as permutations sort them
+    order = np.argsort(
+        stratum[there], kind="stable"
+    )  # rows of a stratum side by side, as permutations sort them
     y, ranks, which = _centred(lost[there][order], column[there][order], stratum[there][order])
     scale = float(y @ y) * float(ranks @ ranks)
     if scale <= 0:
         return None
     rng = np.random.default_rng(seed)
     if cluster is None:
-        shuffled = [float(y @ ranks[np.lexsort((rng.random(len(y)), which))]) ** 2 for _ in range(permutations)]
+        shuffled = [
+            float(y @ ranks[np.lexsort((rng.random(len(y)), which))]) ** 2
+            for _ in range(permutations)
+        ]
     else:
         parts = _parts_of_clusters(lost[there], column[there], stratum[there], cluster[there])
-        shuffled = [float(parts @ rng.choice((-1.0, 1.0), len(parts))) ** 2 for _ in range(permutations)]
+        shuffled = [
+            float(parts @ rng.choice((-1.0, 1.0), len(parts))) ** 2 for _ in range(permutations)
+        ]
     share = float(y @ ranks) ** 2 / scale
     return Explained(share=share, permuted=float(np.quantile(shuffled, 0.95)) / scale)
 
 
-def separation(lost: Bools, column: Floats, stratum: Ints, *, cluster: Ints | None = None) -> Separation | None:
+def separation(
+    lost: Bools, column: Floats, stratum: Ints, *, cluster: Ints | None = None
+) -> Separation | None:
     """Return how a column separates lost from kept rows within strata; None for too few rows, or one value alone.
 
     Args:
@@ -255,7 +284,11 @@ def separation(lost: Bools, column: Floats, stratum: Ints, *, cluster: Ints | No
         cluster: Cluster of each row, int64 [rows]; None if rows are lost one by one.
     """
     there = np.isfinite(column)
-    parts = None if cluster is None else _parts_of_clusters(lost[there], column[there], stratum[there], cluster[there])
+    parts = (
+        None
+        if cluster is None
+        else _parts_of_clusters(lost[there], column[there], stratum[there], cluster[there])
+    )
     lost, column, stratum = lost[there], column[there], stratum[there]
     total = expected = variance = pairs = 0.0
     rows = [0, 0]

@@ -50,7 +50,9 @@ _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     "<": operator.lt,
 }
 # `>=` and `<=` before `>` and `<`: alternatives are tried in their order.
-_CONDITION: Final = re.compile(r"^\s*(?P<left>.+?)\s*(?P<op>>=|<=|>|<)\s*(?P<limit>[^<>=]+?)\s*$", re.DOTALL)
+_CONDITION: Final = re.compile(
+    r"^\s*(?P<left>.+?)\s*(?P<op>>=|<=|>|<)\s*(?P<limit>[^<>=]+?)\s*$", re.DOTALL
+)
 
 ALL: Final = "all"
 EVERY: Final = "*"
@@ -107,18 +109,28 @@ class Condition:
         named = [".".join(parts[start:]) for start in range(len(parts))]
         if match["left"] in INTERVALS:  # not a group of the name before the last dot
             ends = f"{match['left']}_low and {match['left']}_high"
-            remedy = f"its ends are {ends}" if f"{match['left']}_low" in QUANTITIES else "a gate needs one number"
+            remedy = (
+                f"its ends are {ends}"
+                if f"{match['left']}_low" in QUANTITIES
+                else "a gate needs one number"
+            )
             raise GateError(f"gate {text!r}: {match['left']} is an interval; {remedy}")
         quantities = [name for name in named if name in QUANTITIES]
         quantities += named[:1] if match["left"] in BEYOND_GROUPS else []
         if not quantities:
             near = did_you_mean(match["left"], BEYOND_GROUPS) or did_you_mean(parts[-1], QUANTITIES)
-            remedy = near or f"; docs/reference/statistics.md lists them, as {', '.join(QUANTITIES[:6])}"
+            remedy = (
+                near or f"; docs/reference/statistics.md lists them, as {', '.join(QUANTITIES[:6])}"
+            )
             raise GateError(f"gate {text!r}: {parts[-1]!r} is not a quantity{remedy}")
         bound = text.strip().removeprefix(match["left"]).strip()
-        condition = cls(text=text.strip(), left=match["left"], op=match["op"], limit=limit, bound=bound)
+        condition = cls(
+            text=text.strip(), left=match["left"], op=match["op"], limit=limit, bound=bound
+        )
         # `chance.n` is also the n of a category named chance: a fault counts if every reading has one.
-        faults = [condition._fault(name, in_percent=match["limit"].endswith("%")) for name in quantities]
+        faults = [
+            condition._fault(name, in_percent=match["limit"].endswith("%")) for name in quantities
+        ]
         if None not in faults:
             raise GateError(f"gate {text!r}: {faults[0]}")
         return condition
@@ -145,11 +157,17 @@ class Condition:
         """
         if self.left in BEYOND_GROUPS:
             return ALL, self
-        level, name, quantity = self.reading((group.level, group.name) for group in comparison.groups)
+        level, name, quantity = self.reading(
+            (group.level, group.name) for group in comparison.groups
+        )
         return ALL if level == ALL else f"{level}:{name}", replace(self, left=quantity)
 
     def measure(
-        self, comparison: Comparison, trajectory: Trajectory | None = None, *, group: Group | None = None
+        self,
+        comparison: Comparison,
+        trajectory: Trajectory | None = None,
+        *,
+        group: Group | None = None,
     ) -> float:
         """Return the value of the quantity in a group, by default in the one that the condition names.
 
@@ -181,7 +199,9 @@ class Condition:
         """Name of the interval of its quantity; None without one."""
         name = f"{self.left}_interval"
         # The interval of `known_lost` is about the share.
-        return name if name in INTERVALS and MEASURE_OF[name][1].unit == unit_of(self.left) else None
+        return (
+            name if name in INTERVALS and MEASURE_OF[name][1].unit == unit_of(self.left) else None
+        )
 
     @property
     def counts_unmeasured(self) -> bool:
@@ -192,7 +212,9 @@ class Condition:
         """Return True if answers without an outcome on one side bound the quantity, which does not include them."""
         if self.left in BEYOND_GROUPS:
             return False
-        name = self.left if self.left in MEASURE_OF else self.left.rpartition("_")[0]  # an end of an interval
+        name = (
+            self.left if self.left in MEASURE_OF else self.left.rpartition("_")[0]
+        )  # an end of an interval
         is_of_answers = self.left not in _WITH_VANISHED and MEASURE_OF[name][0] is not PASSAGES
         return group.vanished_share > VANISHED_SHARE_NOTED and is_of_answers
 
@@ -226,7 +248,11 @@ class Condition:
             remedy = f"needed a fraction or a percentage, as in {self.left}{self.op}{limit}%"
             remedy += f", or the count {group}{other}{self.op}{limit}" if other else ""
         ends = (
-            f"{low:g} to {high:g}" if unit == "share" else f"at most {high:g}" if math.isfinite(high) else "at least 0"
+            f"{low:g} to {high:g}"
+            if unit == "share"
+            else f"at most {high:g}"
+            if math.isfinite(high)
+            else "at least 0"
         )
         # A ratio of differences has no range; beyond 1 it is as good as certain on which side of the limit it is.
         what = "always fail" if must_hold or (can_hold and self.is_met_by(0.0)) else "never fail"
@@ -266,24 +292,34 @@ class Condition:
             return level, EVERY, rest[2:]
         there = [(at, name) for at, name in groups if not level or at == level]
         readings = [] if level else [(ALL, ALL, rest)]
-        readings += [(at, name, rest[len(name) + 1 :]) for at, name in there if rest.startswith(f"{name}.")]
+        readings += [
+            (at, name, rest[len(name) + 1 :]) for at, name in there if rest.startswith(f"{name}.")
+        ]
         readings = [one for one in readings if one[2] in QUANTITIES]
         if not readings:
             names = [f"{at}:{name}" for at, name in there if level or at == "category"]
             # The quantity after the last dot is known, since a condition with another is refused when it is read.
             near = did_you_mean(f"{level or 'category'}:{rest.rpartition('.')[0]}", names)
-            raise GateError(f"gate {self.text!r}: no such group{near}; the groups are all, {', '.join(names)}")
+            raise GateError(
+                f"gate {self.text!r}: no such group{near}; the groups are all, {', '.join(names)}"
+            )
         if not level and len(readings) > 1:  # "all." is always the whole
-            readings = [one for one in readings if one[0] == ALL and rest.startswith("all.")] or readings
+            readings = [
+                one for one in readings if one[0] == ALL and rest.startswith("all.")
+            ] or readings
         if len(readings) > 1:
             meant = " or ".join(f"{quantity} of {at} {name!r}" for at, name, quantity in readings)
-            raise GateError(f"gate {self.text!r} may mean {meant}; write all., category: or task: before the name")
+            raise GateError(
+                f"gate {self.text!r} may mean {meant}; write all., category: or task: before the name"
+            )
         return readings[0]
 
 
 _COUNTS: Final = ("vanished", "unscored_before", "unscored_after", "newly_unscored")
 _WORST: Final = ("net_change_interval_worst_low", "net_change_interval_worst_high")
-_WITH_VANISHED: Final = frozenset((*_COUNTS, *_WORST, "n", "effective_n", "retention", "known_vanished"))
+_WITH_VANISHED: Final = frozenset(
+    (*_COUNTS, *_WORST, "n", "effective_n", "retention", "known_vanished")
+)
 """Quantities that include the answers that vanished, or are about none."""
 
 

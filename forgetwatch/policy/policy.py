@@ -53,7 +53,9 @@ from forgetwatch.policy.condition import EVERY, LEVELS, Condition, parse_fractio
 from forgetwatch.probe import Probe
 
 Tier = Literal["critical", "supporting", "advisory"]
-Kind = Literal["verdict", "accuracy", "known", "category", "no worsening", "gain", "metric", "condition"]
+Kind = Literal[
+    "verdict", "accuracy", "known", "category", "no worsening", "gain", "metric", "condition"
+]
 OnFail = Literal["warn", "save", "stop", "rollback"]
 READY: Final = ("fine-tune", "quantise", "merge")
 """Names of the policies that are shipped."""
@@ -212,7 +214,9 @@ def policy_text(name: str) -> str:
     path = Path(name)
     if not path.exists():
         near = did_you_mean(name, READY)
-        raise GateError(f"{name}: no such file, and no policy of that name{near}; they are {', '.join(READY)}")
+        raise GateError(
+            f"{name}: no such file, and no policy of that name{near}; they are {', '.join(READY)}"
+        )
     return read_text(path, "a policy in YAML", GateError, limit=MAX_SIZE)
 
 
@@ -236,7 +240,16 @@ def parse_policy(text: str, source: str, probe: Probe | None = None) -> Policy:
     Raises:
         GateError: If it is no policy, or has a limit that decides nothing.
     """
-    keys = ("policy", "error", "required", *get_args(Tier), "must_pass", "subset", "exceptions", "on_fail")
+    keys = (
+        "policy",
+        "error",
+        "required",
+        *get_args(Tier),
+        "must_pass",
+        "subset",
+        "exceptions",
+        "on_fail",
+    )
     given = _mapping(parse_plain_yaml(text, source, "a policy in YAML", GateError), source, keys)
     name = given.get("policy", Path(source).stem)
     if not isinstance(name, str) or not name.strip():
@@ -254,7 +267,9 @@ def parse_policy(text: str, source: str, probe: Probe | None = None) -> Policy:
         _check_group(group, f"{source}: required")
     on_fail = given.get("on_fail", "warn")
     if on_fail not in get_args(OnFail):
-        raise GateError(f"{source}: on_fail: needed one of {', '.join(get_args(OnFail))}, got {_short(on_fail)}")
+        raise GateError(
+            f"{source}: on_fail: needed one of {', '.join(get_args(OnFail))}, got {_short(on_fail)}"
+        )
     policy = Policy(
         name=name.strip(),
         text=text,
@@ -262,7 +277,9 @@ def parse_policy(text: str, source: str, probe: Probe | None = None) -> Policy:
         error=_error(given.get("error", "5%"), source),
         required=required,
         unclear=unclear,
-        must_pass=_must_pass(given["must_pass"], f"{source}: must_pass", probe) if "must_pass" in given else (),
+        must_pass=_must_pass(given["must_pass"], f"{source}: must_pass", probe)
+        if "must_pass" in given
+        else (),
         subset=_subset(given["subset"], Path(source)) if "subset" in given else Selection(),
         exemptions=_exemptions(given.get("exceptions"), f"{source}: exceptions"),
         on_fail=cast(OnFail, on_fail),
@@ -297,13 +314,17 @@ def check_groups(policy: Policy, probe: Probe) -> None:
         level, _, name = of.partition(":")
         if of != "all" and (name != EVERY or not there.get(level)) and name not in there[level]:
             near = did_you_mean(name, sorted(there[level]))
-            raise GateError(f"policy {policy.name}: the probe {probe.name!r} has no {level} {name!r}{near}")
+            raise GateError(
+                f"policy {policy.name}: the probe {probe.name!r} has no {level} {name!r}{near}"
+            )
 
 
 def _rules(given: Plain, tier: Tier, where: str) -> list[Rule]:
     if not isinstance(given, list) or not given:
         raise GateError(f"{where}: needed a list of limits, at least one, got {_short(given)}")
-    return [_rule(one, tier, f"{where}, limit {number}") for number, one in enumerate(given, start=1)]
+    return [
+        _rule(one, tier, f"{where}, limit {number}") for number, one in enumerate(given, start=1)
+    ]
 
 
 def _rule(given: Plain, tier: Tier, where: str) -> Rule:
@@ -314,7 +335,9 @@ def _rule(given: Plain, tier: Tier, where: str) -> Rule:
     named = _mapping(given, where, _KEYS)
     metric = named.pop("metric", None)
     if metric is not None and (not isinstance(metric, str) or not metric or set(named) != {"gain"}):
-        raise GateError(f"{where}: a metric has a name and a gain, as in {{metric: eval_accuracy, gain: 2%}}")
+        raise GateError(
+            f"{where}: a metric has a name and a gain, as in {{metric: eval_accuracy, gain: 2%}}"
+        )
     of = named.pop("of", "all")
     if not isinstance(of, str):
         raise GateError(f"{where}: of: needed a group, got {_short(of)}")
@@ -336,10 +359,18 @@ def _rule(given: Plain, tier: Tier, where: str) -> Rule:
     limit = parse_share(found["share"] if found else value, f"{where}: {what}")
     floor = parse_share(found["floor"], f"{where}: {what}") if found and found["floor"] else 0.0
     if floor >= limit:
-        raise GateError(f"{where}: {what}: {_short(value)} is never more than its floor; write the floor alone")
+        raise GateError(
+            f"{where}: {what}: {_short(value)} is never more than its floor; write the floor alone"
+        )
     kind = cast(Kind, "metric" if metric is not None else what)
     return Rule(
-        tier=tier, of=of, kind=kind, limit=limit, relative=found is not None, floor=floor, metric=str(metric or "")
+        tier=tier,
+        of=of,
+        kind=kind,
+        limit=limit,
+        relative=found is not None,
+        floor=floor,
+        metric=str(metric or ""),
     )
 
 
@@ -348,7 +379,9 @@ def _of_condition(text: str, tier: Tier, where: str) -> Rule:
     with_name = Condition.parse(text)
     of, condition = with_name.named()
     if of is None:
-        raise GateError(f"{where}: {_short(text)}: needed the level of the group, as in category:{with_name.left}")
+        raise GateError(
+            f"{where}: {_short(text)}: needed the level of the group, as in category:{with_name.left}"
+        )
     _check_group(of, where)
     return Rule(tier=tier, of=of, kind="condition", condition=condition)
 
@@ -357,7 +390,9 @@ def _check_group(of: str, where: str) -> None:
     level, colon, name = of.partition(":")
     if of != "all" and not (colon and level in _LEVELS and name):
         needed = ", ".join(f"{one}:NAME" for one in _LEVELS)
-        raise GateError(f"{where}: needed all, {needed}; got the group {of!r}{did_you_mean(level, _LEVELS)}")
+        raise GateError(
+            f"{where}: needed all, {needed}; got the group {of!r}{did_you_mean(level, _LEVELS)}"
+        )
 
 
 def parse_share(text: str, where: str) -> float:
@@ -381,7 +416,9 @@ def _error(given: Plain, source: str) -> float:
     with suppress(ValueError):
         if isinstance(given, str) and 0 < (value := parse_fraction(given)) <= _MOST_ERROR:
             return value
-    raise GateError(f"{source}: error: needed a share above 0, {100 * _MOST_ERROR:g}% at most, got {_short(given)}")
+    raise GateError(
+        f"{source}: error: needed a share above 0, {100 * _MOST_ERROR:g}% at most, got {_short(given)}"
+    )
 
 
 def _unclear(given: Plain, source: str) -> int | None:
@@ -389,7 +426,9 @@ def _unclear(given: Plain, source: str) -> int | None:
         return None
     if isinstance(given, str) and given.isascii() and given.isdigit():
         return int(given)
-    raise GateError(f"{source}: supporting: unclear: needed a number of limits, or all, got {_short(given)}")
+    raise GateError(
+        f"{source}: supporting: unclear: needed a number of limits, or all, got {_short(given)}"
+    )
 
 
 def _exemptions(given: Plain | None, where: str) -> tuple[Exemption, ...]:
@@ -401,29 +440,47 @@ def _exemptions(given: Plain | None, where: str) -> tuple[Exemption, ...]:
     for number, one in enumerate(given, start=1):
         at = f"{where}, number {number}"
         named = _mapping(one, at, ("of", "reason", "until"))
-        if missing := [key for key in ("of", "reason", "until") if not str(named.get(key, "")).strip()]:
-            raise GateError(f"{at}: needed {', '.join(missing)}: an exception has a group, a reason and a last day")
+        if missing := [
+            key for key in ("of", "reason", "until") if not str(named.get(key, "")).strip()
+        ]:
+            raise GateError(
+                f"{at}: needed {', '.join(missing)}: an exception has a group, a reason and a last day"
+            )
         of, reason, until = (str(named[key]) for key in ("of", "reason", "until"))
         _check_group(of, at)
         try:
             found.append(Exemption(of=of, reason=reason.strip(), until=date.fromisoformat(until)))
         except ValueError as error:
-            raise GateError(f"{at}: until: needed a day such as 2027-03-31, got {_short(until)}") from error
+            raise GateError(
+                f"{at}: until: needed a day such as 2027-03-31, got {_short(until)}"
+            ) from error
     return tuple(found)
 
 
 def _check_use(policy: Policy, source: str) -> None:
     """Raise GateError for a policy without limits, and for an exception that excuses none or what is required."""
-    of_run = [one.condition.left for one in policy.rules if one.condition and one.condition.left in _OF_RUN]
+    of_run = [
+        one.condition.left
+        for one in policy.rules
+        if one.condition and one.condition.left in _OF_RUN
+    ]
     if of_run and policy.subset != Selection():
-        raise GateError(f"{source}: {of_run[0]} counts all items of a run, and the policy has a subset; take one out")
+        raise GateError(
+            f"{source}: {of_run[0]} counts all items of a run, and the policy has a subset; take one out"
+        )
     if all(rule.tier == "advisory" for rule in policy.rules) and not policy.must_pass:
-        raise GateError(f"{source}: has no limit that decides; needed one that is critical or supporting, or must_pass")
+        raise GateError(
+            f"{source}: has no limit that decides; needed one that is critical or supporting, or must_pass"
+        )
     for one in policy.exemptions:
         if not any(one.excuses(rule.of) or _covers(rule.of, one.of) for rule in policy.rules):
-            raise GateError(f"{source}: exceptions: no limit is about {one.of!r}; take the exception out")
+            raise GateError(
+                f"{source}: exceptions: no limit is about {one.of!r}; take the exception out"
+            )
         if one.of in policy.required:
-            raise GateError(f"{source}: exceptions: {one.of!r} is required and excepted; take it out of one of them")
+            raise GateError(
+                f"{source}: exceptions: {one.of!r} is required and excepted; take it out of one of them"
+            )
 
 
 def _covers(of: str, group: str) -> bool:
@@ -431,7 +488,9 @@ def _covers(of: str, group: str) -> bool:
     return of == group or (name == EVERY and group.startswith(f"{level}:"))
 
 
-def limits_of(*, fail_if: Sequence[str] = (), no_worse_than: str | None = None, policy: Policy | None = None) -> Policy:
+def limits_of(
+    *, fail_if: Sequence[str] = (), no_worse_than: str | None = None, policy: Policy | None = None
+) -> Policy:
     """Return the policy of a command's options, each a critical limit at 95 %, added to those of a policy.
 
     Args:
@@ -442,14 +501,24 @@ def limits_of(*, fail_if: Sequence[str] = (), no_worse_than: str | None = None, 
     Raises:
         GateError: If a text is no condition, or no such limits.
     """
-    rules = [Rule(tier="critical", of="", kind="condition", condition=Condition.parse(text)) for text in fail_if]
+    rules = [
+        Rule(tier="critical", of="", kind="condition", condition=Condition.parse(text))
+        for text in fail_if
+    ]
     if no_worse_than is not None:
         named = parse_no_worse_than(no_worse_than)
-        rules += [Rule(tier="critical", of="all", kind=cast(Kind, name), limit=limit) for name, limit in named.items()]
+        rules += [
+            Rule(tier="critical", of="all", kind=cast(Kind, name), limit=limit)
+            for name, limit in named.items()
+        ]
     if policy is not None:
-        return replace(policy, rules=(*policy.rules, *rules), name=policy.name + " and options" * bool(rules))
+        return replace(
+            policy, rules=(*policy.rules, *rules), name=policy.name + " and options" * bool(rules)
+        )
     error = _USUAL_ERROR * max(sum(one.has_interval for one in rules), 1)
-    return Policy(name="options", text=repr((*fail_if, no_worse_than)), rules=tuple(rules), error=error)
+    return Policy(
+        name="options", text=repr((*fail_if, no_worse_than)), rules=tuple(rules), error=error
+    )
 
 
 def parse_no_worse_than(text: str) -> dict[str, float]:
@@ -475,14 +544,24 @@ def _must_pass(given: Plain, where: str, probe: Probe | None) -> MustPass:
     """Return the items that must be right, as a file has them."""
     if isinstance(given, str):
         if given.lower() != "true":  # scalars stay texts, and YAML also spells it True and TRUE
-            raise GateError(f"{where}: needed true, a list of ids, or a mapping of tasks to ids, got {_short(given)}")
+            raise GateError(
+                f"{where}: needed true, a list of ids, or a mapping of tasks to ids, got {_short(given)}"
+            )
         if probe is None:
-            raise GateError(f"{where}: true means the items marked in the probe; name it with --probe, or list the ids")
+            raise GateError(
+                f"{where}: true means the items marked in the probe; name it with --probe, or list the ids"
+            )
         if not (marked := tuple((item.task, item.id) for item in probe if item.must_pass)):
-            raise GateError(f"{where}: true, and no item of the probe {probe.name!r} is marked must_pass")
+            raise GateError(
+                f"{where}: true, and no item of the probe {probe.name!r} is marked must_pass"
+            )
         return marked
     if isinstance(given, dict):
-        named = [(task, item) for task, items in given.items() for item in _texts(items, f"{where}: {task}")]
+        named = [
+            (task, item)
+            for task, items in given.items()
+            for item in _texts(items, f"{where}: {task}")
+        ]
         if not named:
             raise GateError(f"{where}: names no item")
         return tuple(named)
@@ -494,9 +573,15 @@ def _subset(given: Plain, path: Path) -> Selection:
     keys = _mapping(given, where, known)
     if not keys:
         raise GateError(f"{where}: needed at least one of {', '.join(known)}")
-    named = {name: _texts(keys[name], f"{where}: {name}") for name in ("tasks", "categories") if name in keys}
+    named = {
+        name: _texts(keys[name], f"{where}: {name}")
+        for name in ("tasks", "categories")
+        if name in keys
+    }
     items = _ids(keys["items"], path.parent, f"{where}: items") if "items" in keys else ()
-    return Selection(tasks=named.get("tasks", ()), categories=named.get("categories", ()), items=items)
+    return Selection(
+        tasks=named.get("tasks", ()), categories=named.get("categories", ()), items=items
+    )
 
 
 def _ids(name: Plain, folder: Path, where: str) -> tuple[str, ...]:
@@ -507,7 +592,9 @@ def _ids(name: Plain, folder: Path, where: str) -> tuple[str, ...]:
     with file_errors(file, "a file with an id a line", GateError):
         # Resolved, so that a link out of the folder counts as what it leads to.
         if not file.resolve().is_relative_to(folder.resolve()):
-            raise GateError(f"{where}: needed a file in the folder of the policy, got {_short(name)}; copy it there")
+            raise GateError(
+                f"{where}: needed a file in the folder of the policy, got {_short(name)}; copy it there"
+            )
     text = read_text(file, "a file with an id a line", GateError, limit=_MAX_ITEMS_SIZE)
     found = tuple(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
     if not found:
@@ -521,14 +608,20 @@ def _mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> 
         raise GateError(f"{where}: needed a mapping (key: value), got {_short(given)}")
     if known is not None and (unknown := [key for key in given if key not in known]):
         meant = did_you_mean(unknown[0], known)
-        raise GateError(f"{where}: unknown key {_short(unknown[0])}{meant}; the keys are {', '.join(known)}")
+        raise GateError(
+            f"{where}: unknown key {_short(unknown[0])}{meant}; the keys are {', '.join(known)}"
+        )
     return given
 
 
 def _texts(given: Plain, where: str) -> tuple[str, ...]:
     """Return the texts of a list that a file has at a place, each once; an empty list is an error."""
     # A text is a sequence of characters too: fail_if: n>1 would read as three conditions.
-    if isinstance(given, (str, dict)) or not given or not all(isinstance(one, str) and one for one in given):
+    if (
+        isinstance(given, (str, dict))
+        or not given
+        or not all(isinstance(one, str) and one for one in given)
+    ):
         raise GateError(f"{where}: needed a list of texts, at least one, got {_short(given)}")
     return tuple(dict.fromkeys(str(one) for one in given))
 

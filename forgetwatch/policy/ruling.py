@@ -59,7 +59,11 @@ _CLOSE: Final = 1e-9
 VERDICT_ERROR: Final = 0.05
 """Error of the verdict, which the looks of a run share."""
 
-_OF_VERDICT: Final = {"FAIL": "beyond the limit", "PASS": "within the limit", "INCONCLUSIVE": "not clear"}
+_OF_VERDICT: Final = {
+    "FAIL": "beyond the limit",
+    "PASS": "within the limit",
+    "INCONCLUSIVE": "not clear",
+}
 VANISHED_OPEN: Final = ", without the answers that vanished"
 
 Ruled = Literal["PASS", "FAIL", "INCONCLUSIVE", "MISSING"]
@@ -105,7 +109,9 @@ class Ruling:
     @property
     def line(self) -> str:
         """The limit and what was measured in one line."""
-        return f"{self.what} {self.measured} ({self.limit}): {self.word}" + (f"; {self.note}" if self.note else "")
+        return f"{self.what} {self.measured} ({self.limit}): {self.word}" + (
+            f"; {self.note}" if self.note else ""
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,13 +148,18 @@ class PolicyResult:
     @property
     def line(self) -> str:
         """The answer and the limits that make it so, in one line."""
-        parts = [*([self.unmeasured] if self.unmeasured else []), *(one.line for one in self.deciding)]
+        parts = [
+            *([self.unmeasured] if self.unmeasured else []),
+            *(one.line for one in self.deciding),
+        ]
         return f"gate {self.answer}: {'; '.join(parts)}"
 
     @property
     def _open(self) -> tuple[Ruling, ...]:
         """The limits that leave the answer open: critical ones, and supporting ones if they are more than allowed."""
-        found = [one for one in self.rulings if one.decides and one.answer in ("INCONCLUSIVE", "MISSING")]
+        found = [
+            one for one in self.rulings if one.decides and one.answer in ("INCONCLUSIVE", "MISSING")
+        ]
         supporting = sum(one.tier == "supporting" for one in found)
         allowed = self.policy.unclear is None or supporting <= self.policy.unclear
         return tuple(one for one in found if one.tier == "critical" or not allowed)
@@ -233,9 +244,15 @@ def apply_policy(
     """
     whole, asked = comparison, sides
     if policy.subset != Selection():
-        before, after = (select(side, **vars(policy.subset)) for side in (sides.before, sides.after))
+        before, after = (
+            select(side, **vars(policy.subset)) for side in (sides.before, sides.after)
+        )
         whole, asked = None, replace(sides, before=before, after=after)
-    whole = compare(before=asked.before, after=asked.after, on_mismatch=on_mismatch) if whole is None else whole
+    whole = (
+        compare(before=asked.before, after=asked.after, on_mismatch=on_mismatch)
+        if whole is None
+        else whole
+    )
     day = datetime.now(UTC).date() if today is None else today
     for one in policy.exemptions:
         if not one.of.endswith(f":{EVERY}"):
@@ -244,8 +261,12 @@ def apply_policy(
     expanded = [(rule, group) for rule in rules for group in _groups_of(rule, asked, whole)]
     sharing = sum(rule.tier != "advisory" and rule.has_interval for rule, _ in expanded)
     level = 1 - policy.error / max(sharing * looks, 1)
-    judged = _Asked(sides=asked, comparison=whole, tolerance=tolerance, level=1 - VERDICT_ERROR / max(looks, 1))
-    rulings = [_with_exception(_rule(rule, of, judged, level), of, policy, day) for rule, of in expanded]
+    judged = _Asked(
+        sides=asked, comparison=whole, tolerance=tolerance, level=1 - VERDICT_ERROR / max(looks, 1)
+    )
+    rulings = [
+        _with_exception(_rule(rule, of, judged, level), of, policy, day) for rule, of in expanded
+    ]
     rulings += [_required(of, asked, whole) for of in policy.required]
     if policy.must_pass:
         rulings.append(_of_items(policy.must_pass, sides))
@@ -272,7 +293,9 @@ def _named(rule: Rule, sides: Sides, comparison: Comparison) -> Rule:
     if of.endswith(f":{EVERY}"):
         return replace(rule, of=of, condition=condition)
     group = _group(of, sides, comparison)
-    condition.measure(comparison, sides.trajectory, group=comparison.all if group is None else group)
+    condition.measure(
+        comparison, sides.trajectory, group=comparison.all if group is None else group
+    )
     return replace(rule, of=of, condition=condition)
 
 
@@ -291,7 +314,11 @@ def _groups_of(rule: Rule, sides: Sides, comparison: Comparison) -> list[str]:
         found = [group.name for group in comparison.by(cast(Level, level)).values() if group.n]
         found += sorted(_names(sides, level) - {*found, ""})
     if not found and (rule.tier == "critical" or level == "tag"):
-        needed = "name the probe, which has the tags, with --probe" if level == "tag" else "limit all, or another level"
+        needed = (
+            "name the probe, which has the tags, with --probe"
+            if level == "tag"
+            else "limit all, or another level"
+        )
         raise GateError(f"policy: {rule.of} is about no group: there is no {level}; {needed}")
     return [f"{level}:{one}" for one in found]
 
@@ -301,7 +328,9 @@ def _names(sides: Sides, level: str) -> set[str]:
     names: set[str] = set()
     for side in (sides.before, sides.after):
         asked = ~side.is_passage
-        names |= {str(one or (SHIPPED if level == "wording" else "")) for one in side.texts(level)[asked]}
+        names |= {
+            str(one or (SHIPPED if level == "wording" else "")) for one in side.texts(level)[asked]
+        }
     # One wording alone is no group.
     return set() if level == "wording" and len(names) == 1 else names
 
@@ -321,31 +350,45 @@ def _group(of: str, sides: Sides, comparison: Comparison) -> Group | None:
     if name in there and (there[name].n or there[name].passages):
         return there[name]
     known = _names(sides, level) | set(there)
-    if name not in known and not any(getattr(item, level, None) == name for item in sides.probe or ()):
+    if name not in known and not any(
+        getattr(item, level, None) == name for item in sides.probe or ()
+    ):
         near = did_you_mean(name, sorted(known))
-        listed = ", ".join(f"{level}:{one}" for one in sorted(known - {""})[:20]) or f"no {level} at all"
+        listed = (
+            ", ".join(f"{level}:{one}" for one in sorted(known - {""})[:20]) or f"no {level} at all"
+        )
         raise GateError(f"policy: no group {of!r}{near}; there are {listed}")
     return None
 
 
 def _tagged(tag: str, sides: Sides) -> Group | None:
     if sides.probe is None:
-        raise GateError(f"policy: tag:{tag} needs the probe, which has the tags; name it with --probe")
+        raise GateError(
+            f"policy: tag:{tag} needs the probe, which has the tags; name it with --probe"
+        )
     keys = {(item.task, item.id) for item in sides.probe if tag in item.tags}
     if not keys:
         tags = sorted({one for item in sides.probe for one in item.tags})
-        raise GateError(f"policy: no item of the probe has the tag {tag!r}{did_you_mean(tag, tags)}")
-    before, after = (_items(side, keys) for side in (sides.before, sides.after))  # perhaps none of its items is there
+        raise GateError(
+            f"policy: no item of the probe has the tag {tag!r}{did_you_mean(tag, tags)}"
+        )
+    before, after = (
+        _items(side, keys) for side in (sides.before, sides.after)
+    )  # perhaps none of its items is there
     if not len(before) or not len(after):
         return None
     found = replace(
-        compare(before=before, after=after, on_mismatch="intersect").all, level=cast(Level, "tag"), name=tag
+        compare(before=before, after=after, on_mismatch="intersect").all,
+        level=cast(Level, "tag"),
+        name=tag,
     )
     return found if found.n else None
 
 
 def _items(snapshot: Snapshot, keys: set[tuple[str, str]]) -> Snapshot:
-    return replace(snapshot, table=snapshot.table.filter(pa.array([one in keys for one in snapshot.item_keys])))
+    return replace(
+        snapshot, table=snapshot.table.filter(pa.array([one in keys for one in snapshot.item_keys]))
+    )
 
 
 def _required(of: str, sides: Sides, comparison: Comparison) -> Ruling:
@@ -370,8 +413,12 @@ def _left_out(of: str, group: Group, sides: Sides) -> int:
         return 0
     sizes = []
     for side in (sides.before, sides.after):
-        own = ~side.is_passage & (np.full(len(side), True) if of == "all" else side.texts(level) == name)
-        sizes.append(len(set(zip(side.texts("task")[own], side.texts("item_id")[own], strict=True))))
+        own = ~side.is_passage & (
+            np.full(len(side), True) if of == "all" else side.texts(level) == name
+        )
+        sizes.append(
+            len(set(zip(side.texts("task")[own], side.texts("item_id")[own], strict=True)))
+        )
     without = group.outcomes
     paired = group.n + (without.unscored_before + without.unscored_after + without.vanished) / 2
     return max(0, *(size - round(paired) for size in sizes))
@@ -384,7 +431,11 @@ def _with_exception(found: Ruling, of: str, policy: Policy, day: date) -> Ruling
     for one in policy.exemptions:
         if one.excuses(of):
             if day <= one.until:
-                return replace(found, excused=f"{one.reason}, until {one.until}", word=f"excused ({found.word})")
+                return replace(
+                    found,
+                    excused=f"{one.reason}, until {one.until}",
+                    word=f"excused ({found.word})",
+                )
             return replace(found, note=f"its exception ended on {one.until}")
     return found
 
@@ -392,7 +443,12 @@ def _with_exception(found: Ruling, of: str, policy: Policy, day: date) -> Ruling
 def _rule(rule: Rule, of: str, asked: _Asked, level: float) -> Ruling:
     what = replace(rule, of=of).name
     missing = Ruling(
-        tier=rule.tier, what=what, limit=rule.words, measured="not measured", answer="MISSING", word="missing"
+        tier=rule.tier,
+        what=what,
+        limit=rule.words,
+        measured="not measured",
+        answer="MISSING",
+        word="missing",
     )
     sides, comparison = asked.sides, asked.comparison
     if rule.kind == "metric":
@@ -415,7 +471,10 @@ def _rule(rule: Rule, of: str, asked: _Asked, level: float) -> Ruling:
     missing = replace(missing, items=group.n)
     leg = _leg(rule, group, asked, level)
     if leg is None or leg.value is None or (leg.interval is None and rule.condition is None):
-        return replace(missing, measured=f"not measured: {leg.reason}" if leg and leg.reason else "not measured")
+        return replace(
+            missing,
+            measured=f"not measured: {leg.reason}" if leg and leg.reason else "not measured",
+        )
     made = replace(missing, measured=_measured(rule, leg), value=leg.value, interval=leg.interval)
     if rule.kind == "gain":
         word = {"PASS": "gained", "FAIL": "gained too little"}.get(str(leg.answer), "not clear")
@@ -441,7 +500,9 @@ def _leg(rule: Rule, group: Group, asked: _Asked, level: float) -> Leg | None:
     (low, high), worst_low = leg.interval, leg.worst
     if rule.kind == "gain":
         low = min(low, worst_low)
-        answer: Answer = "PASS" if low >= rule.limit else "FAIL" if high < rule.limit else "INCONCLUSIVE"
+        answer: Answer = (
+            "PASS" if low >= rule.limit else "FAIL" if high < rule.limit else "INCONCLUSIVE"
+        )
         return replace(leg, answer=answer, reason="")
     if rule.kind == "no worsening":
         estimate = group[NET_ESTIMATE]
@@ -456,7 +517,9 @@ def _measured(rule: Rule, leg: Leg) -> str:
     """Return what was measured as text, with its interval."""
     if rule.condition is not None:
         scale, unit = (100, " %") if rule.condition.bound.endswith("%") else (1, "")
-        text, *ends = (f"{scale * number:.6g}" for number in (leg.value or 0.0, *(leg.interval or ())))
+        text, *ends = (
+            f"{scale * number:.6g}" for number in (leg.value or 0.0, *(leg.interval or ()))
+        )
         text += unit + (f" ({' to '.join(f'{float(end):.4g}' for end in ends)})" if ends else "")
         return text + leg.reason
     low, high = leg.interval or (0.0, 0.0)
@@ -544,7 +607,9 @@ def _of_items(items: MustPass, sides: Sides) -> Ruling:
     )
 
 
-def _rows_of(rows: dict[str, dict[str, list[int]]], after: Snapshot, task: str | None, item_id: str) -> list[int]:
+def _rows_of(
+    rows: dict[str, dict[str, list[int]]], after: Snapshot, task: str | None, item_id: str
+) -> list[int]:
     tasks = rows.get(item_id, {})
     if task is None and len(tasks) > 1:
         raise GateError(

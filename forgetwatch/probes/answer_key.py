@@ -118,7 +118,9 @@ class KeyReading:
         return None not in self.indices
 
 
-def read_key(answers: Sequence[Any], options: Sequence[Options], *, column: str, key: Key | None) -> KeyReading:
+def read_key(
+    answers: Sequence[Any], options: Sequence[Options], *, column: str, key: Key | None
+) -> KeyReading:
     """Decide in which way a column names the right options of all rows.
 
     Args:
@@ -142,7 +144,11 @@ def read_key(answers: Sequence[Any], options: Sequence[Options], *, column: str,
     unlike = {one.indices: one for one in reversed(fitting)}
     if len(unlike) > 1:
         one, other = sorted(unlike.values(), key=lambda reading: KEYS.index(reading.key))[:2]
-        row = next(at for at, pair in enumerate(zip(one.indices, other.indices, strict=True)) if pair[0] != pair[1])
+        row = next(
+            at
+            for at, pair in enumerate(zip(one.indices, other.indices, strict=True))
+            if pair[0] != pair[1]
+        )
         raise ProbeError(
             f"column {column!r} can hold {_SPELLED[one.key]} or {_SPELLED[other.key]}: both fit every row, and "
             f"{str(answers[row])!r:.40} would be {_shown(one, row, options)} or {_shown(other, row, options)}; "
@@ -171,7 +177,12 @@ def _named(way: Key) -> Callable[[Any, Options], tuple[int, ...] | None]:
         if way == "letter" and isinstance(answer, str) and len(parts[0].strip()) > 1:
             # Several right options are written as "A,C" and "AC".
             bare = re.sub(r"[\s,;.()]|and", "", answer)
-            if len(bare) > 1 and bare.isupper() and list(bare) == sorted(set(bare)) and bare[0] >= "A":
+            if (
+                len(bare) > 1
+                and bare.isupper()
+                and list(bare) == sorted(set(bare))
+                and bare[0] >= "A"
+            ):
                 parts = list(bare)
         indices = [one(part, options) for part in parts]
         named = tuple(index for index in indices if index is not None and texts[index] is not None)
@@ -187,7 +198,11 @@ def _number(answer: Any) -> int | None:
     if isinstance(answer, int) and not isinstance(answer, bool):
         return answer
     text = answer.strip() if isinstance(answer, str) else ""
-    return int(text.removesuffix(".0")) if text.isascii() and text.removesuffix(".0").isdigit() else None
+    return (
+        int(text.removesuffix(".0"))
+        if text.isascii() and text.removesuffix(".0").isdigit()
+        else None
+    )
 
 
 def _by_text(answer: Any, options: Options) -> int | None:
@@ -195,7 +210,9 @@ def _by_text(answer: Any, options: Options) -> int | None:
     if isinstance(answer, bool) or not (isinstance(answer, str) or options.are_numbers):
         return None
     number = _number(answer)
-    wanted = answer.strip() if isinstance(answer, str) else str(answer if number is None else number)
+    wanted = (
+        answer.strip() if isinstance(answer, str) else str(answer if number is None else number)
+    )
     bare = [None if text is None else text.strip() for text in options.texts]
     return bare.index(wanted) if bare.count(wanted) == 1 else None
 
@@ -206,7 +223,9 @@ def _by_label(answer: Any, options: Options) -> int | None:
 
 
 def _by_letter(answer: Any, options: Options) -> int | None:
-    bare = answer.strip().strip("().").upper() if isinstance(answer, str) else ""  # "(b)" and "B." are letters too
+    bare = (
+        answer.strip().strip("().").upper() if isinstance(answer, str) else ""
+    )  # "(b)" and "B." are letters too
     return LETTERS.index(bare) if len(bare) == 1 and bare in LETTERS[: len(options.texts)] else None
 
 
@@ -288,7 +307,11 @@ class OpenAnswers:
 def _is_number(text: str) -> bool:
     """Return True for one number with at most a sign next to it: ``$5``, ``5 %``, not ``Apollo 11``."""
     found = find_numbers(text)
-    return len(found) == 1 and len(text) <= found[0].end + 2 and not any(map(str.isalpha, text[: found[0].start]))
+    return (
+        len(found) == 1
+        and len(text) <= found[0].end + 2
+        and not any(map(str.isalpha, text[: found[0].start]))
+    )
 
 
 def read_open_answers(answers: Iterable[Any], *, column: str) -> OpenAnswers:
@@ -298,17 +321,25 @@ def read_open_answers(answers: Iterable[Any], *, column: str) -> OpenAnswers:
         ProbeError: If they are rationales, which no output repeats, or formulas, and the package that compares these
             is not installed.
     """
-    each = (one for answer in answers for one in (answer if isinstance(answer, (list, tuple)) else (answer,)))
+    each = (
+        one
+        for answer in answers
+        for one in (answer if isinstance(answer, (list, tuple)) else (answer,))
+    )
     texts = [text for text in each if isinstance(text, str) and text.strip()]
     found = OpenAnswers(_kind(texts, column))
     parts = [found.text(text) for text in texts]
-    formulas = sum(found.match(part) != "number" and _FORMULA.search(part) is not None for part in parts)
+    formulas = sum(
+        found.match(part) != "number" and _FORMULA.search(part) is not None for part in parts
+    )
     if formulas < _FORMULAS * len(parts) or not formulas:
         return found
     try:
         check_installed()
     except ProbeError as error:
-        raise ProbeError(f"column {column!r} holds formulas such as {_first_formula(parts)!r:.60}: {error}") from error
+        raise ProbeError(
+            f"column {column!r} holds formulas such as {_first_formula(parts)!r:.60}: {error}"
+        ) from error
     return replace(found, mathematical=True)
 
 

@@ -71,7 +71,11 @@ class PaperTasks:
         """Return the shipped table."""
         return cls(
             {
-                task_key(row["task"]): (row["category"], int(row["k"] or DEFAULT_K), row["ignored"] == "1")
+                task_key(row["task"]): (
+                    row["category"],
+                    int(row["k"] or DEFAULT_K),
+                    row["ignored"] == "1",
+                )
                 for row in _table()
             }
         )
@@ -94,7 +98,11 @@ class PaperTasks:
 
 def subjects() -> tuple[str, ...]:
     """Return the subjects of MMLU, in alphabetical order."""
-    names = (name.removeprefix("mmlu_") for name in PaperTasks.released().rows if name.startswith("mmlu_"))
+    names = (
+        name.removeprefix("mmlu_")
+        for name in PaperTasks.released().rows
+        if name.startswith("mmlu_")
+    )
     return tuple(sorted(names))
 
 
@@ -135,7 +143,10 @@ class Categories:
     @cache
     def paper(cls) -> Self:
         """Return the map of the paper: nine categories, and instruction following as the tenth."""
-        return cls({row["task"]: row["category"] for row in _table() if row["category"]}, "arXiv 2510.17776")
+        return cls(
+            {row["task"]: row["category"] for row in _table() if row["category"]},
+            "arXiv 2510.17776",
+        )
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -153,7 +164,9 @@ class Categories:
                 # Two spellings of one task are the same entry; `a*` and `a` are two.
                 known = seen.setdefault((_key(task), task.endswith("*")), category)
                 if known != category:
-                    raise ProbeError(f"{path}, {position}: {task!r} has the category {known!r} already; leave one out")
+                    raise ProbeError(
+                        f"{path}, {position}: {task!r} has the category {known!r} already; leave one out"
+                    )
                 names[task] = category
         if not names:
             raise ProbeError(f"{path}: needed lines of task,category, and there are none")
@@ -169,11 +182,15 @@ class Categories:
 
     @cached_property
     def _whole(self) -> dict[str, str]:
-        return {_key(name): category for name, category in self.names.items() if not name.endswith("*")}
+        return {
+            _key(name): category for name, category in self.names.items() if not name.endswith("*")
+        }
 
     @cached_property
     def _prefixes(self) -> dict[str, str]:
-        return {_key(name[:-1]): category for name, category in self.names.items() if name.endswith("*")}
+        return {
+            _key(name[:-1]): category for name, category in self.names.items() if name.endswith("*")
+        }
 
     def to_csv(self) -> str:
         """Return the map as CSV, one task a line, which `read` reads."""
@@ -201,7 +218,11 @@ class Categories:
         unused = [
             name
             for name in self.names
-            if not (any(key.startswith(_key(name[:-1])) for key in keys) if name.endswith("*") else _key(name) in keys)
+            if not (
+                any(key.startswith(_key(name[:-1])) for key in keys)
+                if name.endswith("*")
+                else _key(name) in keys
+            )
         ]
         if unused:
             names = "1 name" if len(unused) == 1 else f"{len(unused):,} names"
@@ -209,7 +230,9 @@ class Categories:
         relabelled = []
         for snapshot in snapshots:
             labels = zip(snapshot.texts("task"), snapshot.texts("category"), strict=True)
-            new = [kept if (category := found.get(task)) is None else category for task, kept in labels]
+            new = [
+                kept if (category := found.get(task)) is None else category for task, kept in labels
+            ]
             column = snapshot.table.column_names.index("category")
             table = snapshot.table.set_column(column, "category", pa.array(new, pa.string()))
             relabelled.append(replace(snapshot, table=table))
@@ -232,8 +255,14 @@ def _of_csv(path: Path) -> Iterable[tuple[str, str, str]]:
         )
     for row in rows:
         if None in row or not (row["task"] or "").strip() or row["category"] is None:
-            raise ProbeError(f"{path}, line {rows.line_num}: needed task,category, got {list(row.values())}")
-        yield f"line {rows.line_num}", from_csv_cell(row["task"].strip()), from_csv_cell(row["category"].strip())
+            raise ProbeError(
+                f"{path}, line {rows.line_num}: needed task,category, got {list(row.values())}"
+            )
+        yield (
+            f"line {rows.line_num}",
+            from_csv_cell(row["task"].strip()),
+            from_csv_cell(row["category"].strip()),
+        )
 
 
 def _of_yaml(path: Path) -> Iterable[tuple[str, str, str]]:
@@ -244,7 +273,9 @@ def _of_yaml(path: Path) -> Iterable[tuple[str, str, str]]:
         raise ProbeError(f"{path}: needed lines of 'task: category', got {got}")
     for task, category in given.items():
         if not isinstance(category, str):
-            raise ProbeError(f"{path}: needed text on both sides, got {task!r:.40}: {category!r:.40}")
+            raise ProbeError(
+                f"{path}: needed text on both sides, got {task!r:.40}: {category!r:.40}"
+            )
         yield f"task {task!r}", task.strip(), category.strip()
 
 
@@ -255,7 +286,9 @@ _SPLITS: Final = ("test", "eval")
 _TASK_FILES: Final = (".json", ".jsonl", ".csv", ".parquet")
 
 
-def combine_tasks(probes: Mapping[str, Any] | str | Path, load: Callable[[Any], Probe]) -> tuple[Probe, list[str]]:
+def combine_tasks(
+    probes: Mapping[str, Any] | str | Path, load: Callable[[Any], Probe]
+) -> tuple[Probe, list[str]]:
     """Combine a probe for each task.
 
     Args:
@@ -270,9 +303,13 @@ def combine_tasks(probes: Mapping[str, Any] | str | Path, load: Callable[[Any], 
     """
     notes = list[str]()
     if isinstance(probes, Mapping):
-        loaded = {str(name): one if isinstance(one, Probe) else load(one) for name, one in probes.items()}
+        loaded = {
+            str(name): one if isinstance(one, Probe) else load(one) for name, one in probes.items()
+        }
     elif not isinstance(probes, (str, Path)):
-        raise ProbeError(f"probes: needed probes by the name of their task, or a folder, got a {type(probes).__name__}")
+        raise ProbeError(
+            f"probes: needed probes by the name of their task, or a folder, got a {type(probes).__name__}"
+        )
     else:
         loaded = {}
         for name, path in _files(Path(probes)).items():
@@ -281,8 +318,14 @@ def combine_tasks(probes: Mapping[str, Any] | str | Path, load: Callable[[Any], 
             except ProbeError as error:
                 notes.append(f"{name} is not watched: {error}")
     if not loaded:
-        needed = "a probe for each task" if isinstance(probes, Mapping) else "folders of tasks, each with a test.json"
-        raise ProbeError(f"probes={str(probes)!r}: needed {needed}, got none that can be read{_first(notes)}")
+        needed = (
+            "a probe for each task"
+            if isinstance(probes, Mapping)
+            else "folders of tasks, each with a test.json"
+        )
+        raise ProbeError(
+            f"probes={str(probes)!r}: needed {needed}, got none that can be read{_first(notes)}"
+        )
     named = [probe if name == BASE else _of_task(probe, name) for name, probe in loaded.items()]
     try:
         made = reduce(combine, named)
@@ -295,7 +338,12 @@ def _of_task(probe: Probe, name: str) -> Probe:
     number = {item.id for item in probe}
     is_unique = len(number) == len(probe)
     items = [
-        replace(item, task=name, category=name, id=item.id if is_unique or not item.task else f"{item.task}/{item.id}")
+        replace(
+            item,
+            task=name,
+            category=name,
+            id=item.id if is_unique or not item.task else f"{item.task}/{item.id}",
+        )
         for item in probe
     ]
     return probe.with_items(items)
@@ -304,7 +352,9 @@ def _of_task(probe: Probe, name: str) -> Probe:
 def _files(folder: Path) -> dict[str, Path]:
     """Return the file of each task below a folder, by the name of the task."""
     if not folder.is_dir():
-        raise ProbeError(f"probes={str(folder)!r}: needed the folder of a benchmark, with a folder for each task")
+        raise ProbeError(
+            f"probes={str(folder)!r}: needed the folder of a benchmark, with a folder for each task"
+        )
     found = {}
     for task in sorted(path for path in folder.iterdir() if path.is_dir()):
         files = (task / f"{split}{suffix}" for split in _SPLITS for suffix in _TASK_FILES)

@@ -177,7 +177,9 @@ def training_text(row: Any) -> str:
     if isinstance(row, str):
         return row
     if isinstance(row, Mapping):
-        return " ".join(training_text(value) for key, value in row.items() if key not in ("role", "from"))
+        return " ".join(
+            training_text(value) for key, value in row.items() if key not in ("role", "from")
+        )
     if isinstance(row, (list, tuple)):
         return " ".join(map(training_text, row))
     return ""
@@ -234,7 +236,10 @@ class _Search:
             for start, run in enumerate(_runs(words, n)):
                 for item in index.get(run, ()):
                     is_open = item not in self.answered and self._tries[item] < _TRIES
-                    if is_open and any(words[start : start + len(target)] == target for target in self._targets[item]):
+                    if is_open and any(
+                        words[start : start + len(target)] == target
+                        for target in self._targets[item]
+                    ):
                         self._hit(item, row, words)
         for n, runs in self._grams.items():
             if not runs.keys().isdisjoint(_runs(words, n)):
@@ -308,7 +313,9 @@ def _runs(words: Words, n: int) -> Iterator[int]:
     return map(hash, zip(*(words[start:] for start in range(n)), strict=False))
 
 
-_TABLE: Final = bytes(byte if byte >= 128 or chr(byte).isalnum() else ord(" ") for byte in range(256))
+_TABLE: Final = bytes(
+    byte if byte >= 128 or chr(byte).isalnum() else ord(" ") for byte in range(256)
+)
 """Byte to byte: ASCII letters and digits, and all bytes of other characters, unchanged; everything else to a space."""
 
 
@@ -358,7 +365,11 @@ class Finding:
 
 
 def check_probe(
-    probe: Probe, *, tokenize: Tokenize | None = None, context: int | None = None, chats: bool = True
+    probe: Probe,
+    *,
+    tokenize: Tokenize | None = None,
+    context: int | None = None,
+    chats: bool = True,
 ) -> list[Finding]:
     """Check a probe and return the result of every check, including those that found nothing.
 
@@ -369,12 +380,19 @@ def check_probe(
         chats: True if the tokenizer has a chat template; if it has none, items that need one are a fault.
     """
     with_options = [item for item in probe if len(item.choices) > 1]
-    alike = [item for item in with_options if len(set(map(_folded, item.choices))) < len(item.choices)]
+    alike = [
+        item for item in with_options if len(set(map(_folded, item.choices))) < len(item.choices)
+    ]
     single = [item for item in probe if len(item.choices) == 1 and not item.is_passage]
     findings = [
         *_repetitions(probe),
         _leaked(with_options),
-        _finding("alike options", alike, len(with_options), "two options are the same but for case and spaces"),
+        _finding(
+            "alike options",
+            alike,
+            len(with_options),
+            "two options are the same but for case and spaces",
+        ),
         _finding("one option", single, len(probe), "nothing to choose: in the raw counts only"),
         _own_answer([item for item in probe if item.match in _ANSWERED]),
         # Of letters only one token is scored, whatever the options say.
@@ -382,14 +400,32 @@ def check_probe(
         _yes_or_no(with_options),
         _position(with_options),
         _shortcut("longest option", with_options, _longest_option, "always the longest option"),
-        _shortcut("negative option", with_options, _negative_option, "the only option with no or not", clear=CLEAR),
         _shortcut(
-            "in examples", with_options, _option_in_examples, "the only option in the worked examples", clear=CLEAR
+            "negative option",
+            with_options,
+            _negative_option,
+            "the only option with no or not",
+            clear=CLEAR,
+        ),
+        _shortcut(
+            "in examples",
+            with_options,
+            _option_in_examples,
+            "the only option in the worked examples",
+            clear=CLEAR,
         ),
     ]
     if tokenize is not None:
-        same = [i for i in with_options if len({tuple(tokenize(choice)) for choice in i.choices}) < len(i.choices)]
-        findings.append(_finding("same tokens", same, len(with_options), "the tokenizer makes two options the same"))
+        same = [
+            i
+            for i in with_options
+            if len({tuple(tokenize(choice)) for choice in i.choices}) < len(i.choices)
+        ]
+        findings.append(
+            _finding(
+                "same tokens", same, len(with_options), "the tokenizer makes two options the same"
+            )
+        )
         if context is not None:
             findings.append(_too_long(probe, tokenize, context))
     if not chats:
@@ -407,7 +443,9 @@ def _own_answer(graded: Sequence[Item]) -> Finding:
 def unanswerable(items: Iterable[Item]) -> list[Item]:
     """Return the open items whose own answer, written as an output, is graded as wrong."""
     graded = [item for item in items if item.match in _ANSWERED]
-    return [item for item in graded if not any(grade(item, text).correct for text in _outputs(item))]
+    return [
+        item for item in graded if not any(grade(item, text).correct for text in _outputs(item))
+    ]
 
 
 def _outputs(item: Item) -> list[str]:
@@ -422,14 +460,25 @@ def _repetitions(probe: Probe) -> list[Finding]:
         options = tuple(sorted(_folded(choice) for choice in item.choices))
         groups.setdefault((_folded(training_text(item.asked_prompt)), options), []).append(item)
     several = [items for items in groups.values() if len(items) > 1]
-    within = [i for items in several for i in items if sum(other.task == i.task for other in items) > 1]
+    within = [
+        i for items in several for i in items if sum(other.task == i.task for other in items) > 1
+    ]
     across = [item for items in several if len({one.task for one in items}) > 1 for item in items]
-    unlike = [item for items in several if len({_right_texts(one) for one in items}) > 1 for item in items]
+    unlike = [
+        item for items in several if len({_right_texts(one) for one in items}) > 1 for item in items
+    ]
     return [
         _finding("repeated", within, len(probe), "the same question twice in a task"),
         _finding("two tasks", across, len(probe), "the same question under two tasks"),
-        _finding("own example", [i for i in probe if _is_own_example(i)], len(probe), "a worked example of itself"),
-        _finding("contradictions", unlike, len(probe), "the same question with unlike right answers"),
+        _finding(
+            "own example",
+            [i for i in probe if _is_own_example(i)],
+            len(probe),
+            "a worked example of itself",
+        ),
+        _finding(
+            "contradictions", unlike, len(probe), "the same question with unlike right answers"
+        ),
     ]
 
 
@@ -441,7 +490,9 @@ def _is_own_example(item: Item) -> bool:
 
 
 def _right_texts(item: Item) -> frozenset[str]:
-    return frozenset(_folded(item.choices[int(one)]) if item.choices else str(one) for one in item.answers)
+    return frozenset(
+        _folded(item.choices[int(one)]) if item.choices else str(one) for one in item.answers
+    )
 
 
 def _leaked(with_options: Sequence[Item]) -> Finding:
@@ -453,17 +504,31 @@ def _leaked(with_options: Sequence[Item]) -> Finding:
     """
     # A number may have a unit: "12", "3.5 km".
     sign = re.compile(r"yes|no|[\d.,]+( \w+)?")
-    checked = [i for i in with_options if not _are_letters(i) and not all(map(sign.fullmatch, _right_texts(i)))]
-    found = [i for i in checked if set() < _options_in(training_text(i.prompt), i) <= set(map(int, i.answers))]
+    checked = [
+        i
+        for i in with_options
+        if not _are_letters(i) and not all(map(sign.fullmatch, _right_texts(i)))
+    ]
+    found = [
+        i
+        for i in checked
+        if set() < _options_in(training_text(i.prompt), i) <= set(map(int, i.answers))
+    ]
     about = "of the options only the right one is in the prompt"
-    return _finding("leaked", found, len(checked), about, wrong=len(found) > _FEW_LEAKED * len(checked))
+    return _finding(
+        "leaked", found, len(checked), about, wrong=len(found) > _FEW_LEAKED * len(checked)
+    )
 
 
 def _options_in(text: str, item: Item) -> set[int]:
     """Return the indices of the options that a text contains as whole words."""
     options, text = [re.escape(_folded(choice)) for choice in item.choices], _folded(text)
     # \b would demand a letter next to an option such as "+5" or "C++".
-    return {index for index, one in enumerate(options) if one and re.search(rf"(?<!\w){one}(?!\w)", text)}
+    return {
+        index
+        for index, one in enumerate(options)
+        if one and re.search(rf"(?<!\w){one}(?!\w)", text)
+    }
 
 
 def _unlike_lengths(scored: Sequence[Item]) -> Finding:
@@ -474,7 +539,10 @@ def _unlike_lengths(scored: Sequence[Item]) -> Finding:
         lengths = [len(choice.strip()) for choice in item.choices]
         found += [item] if max(lengths) - min(lengths) > max(2, min(lengths) / 3) else []
     return _finding(
-        "unlike lengths", found, len(checked), "the longest option is over a third longer than the shortest"
+        "unlike lengths",
+        found,
+        len(checked),
+        "the longest option is over a third longer than the shortest",
     )
 
 
@@ -484,7 +552,11 @@ def _yes_or_no(with_options: Sequence[Item]) -> Finding:
     A single one moves with no other.
     """
     pairs = ({"yes", "no"}, {"true", "false"})
-    answered = [item for item in with_options if {_folded(choice).strip(".,!") for choice in item.choices} in pairs]
+    answered = [
+        item
+        for item in with_options
+        if {_folded(choice).strip(".,!") for choice in item.choices} in pairs
+    ]
     found = [item for item in answered if item.cluster is None]
     about = "answered by yes or no, which change together, and without a cluster"
     return _finding("yes or no", found, len(with_options), about, wrong=len(found) > 1)
@@ -535,7 +607,9 @@ def _shortcut(
     hits = [item for item, index in chosen if index in item.answers]
     chance, share = sum(map(_chance, checked)) / len(checked), len(hits) / len(checked)
     about = f"{rule} is right in {100 * share:.1f} % (chance {100 * chance:.1f} %)"
-    return _finding(name, hits, len(checked), about, wrong=_standard_errors(len(hits), checked) > clear)
+    return _finding(
+        name, hits, len(checked), about, wrong=_standard_errors(len(hits), checked) > clear
+    )
 
 
 def _longest_option(item: Item) -> int | None:
@@ -574,10 +648,14 @@ def _standard_errors(right: int, items: Sequence[Item]) -> float:
     return (right - sum(chances)) / spread if spread else 0.0
 
 
-def _finding(name: str, items: Iterable[Item], of: int, about: str, *, wrong: bool | None = None) -> Finding:
+def _finding(
+    name: str, items: Iterable[Item], of: int, about: str, *, wrong: bool | None = None
+) -> Finding:
     """Return a finding; wrong if any item has the fault, unless it is given."""
     names = tuple((item.task, item.id) for item in items)
-    return Finding(name=name, items=names, of=of, wrong=bool(names) if wrong is None else wrong, about=about)
+    return Finding(
+        name=name, items=names, of=of, wrong=bool(names) if wrong is None else wrong, about=about
+    )
 
 
 def _unchecked(name: str) -> Finding:
@@ -586,7 +664,9 @@ def _unchecked(name: str) -> Finding:
 
 def _are_letters(item: Item) -> bool:
     """Return True if the choices name options that are listed in the prompt: A, B, ... or (A), (B), ..."""
-    return [choice.strip().strip("().") for choice in item.choices] == list(LETTERS[: len(item.choices)])
+    return [choice.strip().strip("().") for choice in item.choices] == list(
+        LETTERS[: len(item.choices)]
+    )
 
 
 def _folded(text: str) -> str:
@@ -619,7 +699,10 @@ class RightAnswer(NamedTuple):
 
 def answers_of(items: Iterable[Item]) -> dict[tuple[str, str], RightAnswer]:
     """Return the right answer of each question, by (task, id): questions with one answer are lost together."""
-    return {(one.task, one.id): RightAnswer(right_text(one).lower(), PRIVATE in one.tags) for one in items}
+    return {
+        (one.task, one.id): RightAnswer(right_text(one).lower(), PRIVATE in one.tags)
+        for one in items
+    }
 
 
 def words_of(item: Item) -> list[str]:
@@ -645,12 +728,17 @@ def nearness_to(items: Sequence[Item], texts: Iterable[str]) -> Floats:
     for at, item in enumerate(items):
         words = words_of(item)
         # A row of mean length that has each word once.
-        own = sum(math.log1p((len(rows) - documents[word] + 0.5) / (documents[word] + 0.5)) for word in words)
+        own = sum(
+            math.log1p((len(rows) - documents[word] + 0.5) / (documents[word] + 0.5))
+            for word in words
+        )
         found[at] = float(index.get_scores(words).max()) * (1 + _K1) / own if words else 0.0
     return found
 
 
-def category_words(items: Sequence[Item], texts: Iterable[str], *, fewest: int = 2) -> Mapping[str, float]:
+def category_words(
+    items: Sequence[Item], texts: Iterable[str], *, fewest: int = 2
+) -> Mapping[str, float]:
     """Return how often the words of each category occur in some texts, per 1,000 words; nan without such words.
 
     The words of a category are those that occur in it at least `fewest` times, and mostly in it.
@@ -665,6 +753,12 @@ def category_words(items: Sequence[Item], texts: Iterable[str], *, fewest: int =
     whole = sum(in_texts.values())
     found = {}
     for category, counts in of_category.items():
-        own = [word for word, count in counts.items() if count >= fewest and 2 * count > everywhere[word]]
-        found[category] = 1000 * sum(in_texts[word] for word in own) / whole if own and whole else float("nan")
+        own = [
+            word
+            for word, count in counts.items()
+            if count >= fewest and 2 * count > everywhere[word]
+        ]
+        found[category] = (
+            1000 * sum(in_texts[word] for word in own) / whole if own and whole else float("nan")
+        )
     return found

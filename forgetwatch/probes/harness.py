@@ -46,13 +46,37 @@ PREFIX: Final = "lm_eval:"
 """Beginning of the names of the harness's tasks, and of the matches that they grade."""
 
 CORRECTNESS: Final = (
-    *("acc", "exact_match", "em", "acc_norm", "acc_bytes", "prompt_level_strict_acc", "prompt_level_loose_acc"),
-    *("pass@1", "extractive_match", "quasi_exact_match", "mc1", "loglikelihood_acc", "bleu_acc", "rouge1_acc"),
+    *(
+        "acc",
+        "exact_match",
+        "em",
+        "acc_norm",
+        "acc_bytes",
+        "prompt_level_strict_acc",
+        "prompt_level_loose_acc",
+    ),
+    *(
+        "pass@1",
+        "extractive_match",
+        "quasi_exact_match",
+        "mc1",
+        "loglikelihood_acc",
+        "bleu_acc",
+        "rouge1_acc",
+    ),
 )
 """Metric by which an answer is right if none is named: the first of these that there is, else the first of all."""
 
 PAPER: Final = (
-    *("mmlu", "leaderboard_bbh", "gpqa_diamond_zeroshot", "leaderboard_musr", "arc_easy", "arc_challenge", "hellaswag"),
+    *(
+        "mmlu",
+        "leaderboard_bbh",
+        "gpqa_diamond_zeroshot",
+        "leaderboard_musr",
+        "arc_easy",
+        "arc_challenge",
+        "hellaswag",
+    ),
     *("truthfulqa_mc1", "social_iqa", "piqa", "commonsense_qa", "ifeval"),
 )
 """Benchmarks of arXiv 2510.17776 that the harness has; it has neither SaladBench nor MCTest."""
@@ -104,7 +128,9 @@ def harness_probe(
     for one in wanted:
         if one not in manager.task_index:
             near = did_you_mean(one, manager.all_tasks)
-            raise ProbeError(f"{name}: the harness has no task {one!r}{near or ';'} `lm_eval ls tasks` lists them")
+            raise ProbeError(
+                f"{name}: the harness has no task {one!r}{near or ';'} `lm_eval ls tasks` lists them"
+            )
     if shots is not None and shots < 0:
         raise ProbeError(f"{name}: shots must be 0 or more, got {shots}")
     tasks = {str(task.config.task): task for task in _tasks(manager, name, wanted, data)}
@@ -117,8 +143,14 @@ def harness_probe(
             raise ProbeError(problem)
         warnings.warn(f"{problem}: left out", stacklevel=3)
     kept = {own: task for own, task in tasks.items() if own not in refused}
-    items = [item for task in kept.values() for item in _items(task, name=name, shots=shots, metric=metric)]
-    lengths = [_generation(task).get("max_gen_toks", _TOKENS) for task in kept.values() if _generates(task)]
+    items = [
+        item
+        for task in kept.values()
+        for item in _items(task, name=name, shots=shots, metric=metric)
+    ]
+    lengths = [
+        _generation(task).get("max_gen_toks", _TOKENS) for task in kept.values() if _generates(task)
+    ]
     decoding = {"tokens": max(lengths)} if lengths else None
     return Probe(interleave(items)[:limit], name=name, norm=norm, decoding=decoding)
 
@@ -134,7 +166,9 @@ def harness_judge(item: Item) -> Callable[[str, Item], Any] | None:
     own, _, decides = item.match.removeprefix(PREFIX).partition(":")
     doc = item.meta.get("doc")
     if not isinstance(doc, Mapping):
-        raise ProbeError(f"item {item.id!r}: match {item.match!r} needs the document under `doc` in its meta")
+        raise ProbeError(
+            f"item {item.id!r}: match {item.match!r} needs the document under `doc` in its meta"
+        )
     if own not in _TASKS:
         _TASKS[own] = _task_of(own, _Documents([doc]))
     task = _TASKS[own]
@@ -147,7 +181,11 @@ def harness_judge(item: Item) -> Callable[[str, Item], Any] | None:
 
 def harness_stops(item: Item) -> tuple[str, ...]:
     """Return the texts that end a generated answer to an item of the harness; none for other items."""
-    stops = item.meta.get("until", ()) if item.match is not None and item.match.startswith(PREFIX) else ()
+    stops = (
+        item.meta.get("until", ())
+        if item.match is not None and item.match.startswith(PREFIX)
+        else ()
+    )
     return (stops,) if isinstance(stops, str) else tuple(stops)
 
 
@@ -155,7 +193,9 @@ def _judged(task: Any, doc: Any, output: str) -> dict[str, Any]:
     """Return all metrics of an output, each with its filter as in the harness's results: ``exact_match,none``."""
     from lm_eval.api.instance import Instance
 
-    asked = Instance(request_type="generate_until", doc=doc, arguments=("", {}), idx=0, resps=[output])
+    asked = Instance(
+        request_type="generate_until", doc=doc, arguments=("", {}), idx=0, resps=[output]
+    )
     found: dict[str, Any] = {}
     for of in task._filters:
         of.apply([asked])
@@ -190,7 +230,9 @@ def _check_is_data(entry: Any, own: str) -> None:
     if config.get("unsafe_code"):
         raise ProbeError(f"{PREFIX}{own} runs code that a model wrote")
     metrics = config.get("metric_list") or ()
-    is_foreign = any(one.get("hf_evaluate") or one["metric"] not in metric_registry for one in metrics)
+    is_foreign = any(
+        one.get("hf_evaluate") or one["metric"] not in metric_registry for one in metrics
+    )
     # A function is the path of its module.
     has_code = is_foreign or any(map(os.path.isabs, json.dumps(config, default=str).split('"')))
     if has_code and own not in {*_NAMED, *os.environ.get(NAMED, "").split(",")}:
@@ -205,7 +247,14 @@ def _task_of(own: str, docs: _Documents) -> Any:
     manager = _manager(own)
     _check_is_data(manager.task_index.get(own), own)
     # A document was processed before it was stored, and no example is drawn.
-    without = "validation_split", "training_split", "fewshot_split", "fewshot_config", "process_docs", "dataset_kwargs"
+    without = (
+        "validation_split",
+        "training_split",
+        "fewshot_split",
+        "fewshot_config",
+        "process_docs",
+        "dataset_kwargs",
+    )
     spec: dict[str, Any] = {**dict.fromkeys(without), "test_split": "test", "num_fewshot": 0}
     spec |= {"task": own, "custom_dataset": lambda **_: {"test": docs}}
     (task,) = _loaded(manager, own, {"group": own, "task": [spec]})
@@ -233,7 +282,9 @@ def _tasks(manager: Any, name: str, wanted: Sequence[str], data: str | Path | No
     """Return the task objects of some names, with their data."""
     leaves: list[Any] = list(wanted)
     if data is not None:  # a task takes settings of its own only as a member of a group
-        leaves = [_with_data(own, Path(data), name) for one in wanted for own in _leaves(manager, one)]
+        leaves = [
+            _with_data(own, Path(data), name) for one in wanted for own in _leaves(manager, one)
+        ]
     elif len(wanted) == 1:
         return _loaded(manager, name, wanted[0])
     return _loaded(manager, name, {"group": name, "task": leaves})
@@ -243,7 +294,9 @@ def _loaded(manager: Any, name: str, spec: Any) -> list[Any]:
     with _quiet():
         try:
             return list(manager.load(spec)["tasks"].values())
-        except Exception as error:  # the harness raises what the hub's client and its task files raise
+        except (
+            Exception
+        ) as error:  # the harness raises what the hub's client and its task files raise
             line = " ".join(str(error).split())
             raise ProbeError(
                 f"{name}: the harness cannot load it ({type(error).__name__}: {line[:200]}); with a network it is "
@@ -276,17 +329,30 @@ def _leaves(manager: Any, name: str) -> list[dict[str, Any]]:
     for part in parts:
         own: dict[str, Any] = dict(part) if isinstance(part, Mapping) else {"task": part}
         known = str(own.get("task")) in manager.task_index
-        found += [{**spec, **own, "task": spec["task"]} for spec in _leaves(manager, own["task"])] if known else [own]
+        found += (
+            [{**spec, **own, "task": spec["task"]} for spec in _leaves(manager, own["task"])]
+            if known
+            else [own]
+        )
     return found
 
 
 def _with_data(spec: Mapping[str, Any], folder: Path, name: str) -> dict[str, Any]:
     """Return the specification of a task whose data are the files of a folder."""
     own = folder / str(spec["task"])
-    files = {file.stem: str(file) for file in sorted((own if own.is_dir() else folder).glob("*.jsonl"))}
+    files = {
+        file.stem: str(file) for file in sorted((own if own.is_dir() else folder).glob("*.jsonl"))
+    }
     if not files:
-        raise ProbeError(f"{name}: needed JSONL files in {folder}, one a split such as test.jsonl, and there are none")
-    return {**spec, "dataset_path": "json", "dataset_name": None, "dataset_kwargs": {"data_files": files}}
+        raise ProbeError(
+            f"{name}: needed JSONL files in {folder}, one a split such as test.jsonl, and there are none"
+        )
+    return {
+        **spec,
+        "dataset_path": "json",
+        "dataset_name": None,
+        "dataset_kwargs": {"data_files": files},
+    }
 
 
 def _items(task: Any, *, name: str, shots: int | None, metric: str | None) -> list[Item]:
@@ -303,17 +369,28 @@ def _items(task: Any, *, name: str, shots: int | None, metric: str | None) -> li
         context = task.fewshot_context(doc, num_fewshot=count, gen_prefix=task.doc_to_prefix(doc))
         question = str(task.doc_to_text(doc))
         at = max(context.rfind(question) if question else len(context), 0)
-        asked: dict[str, Any] = {"id": str(number), "task": own, "prompt": context[at:], "shots": context[:at]}
-        asked["category"] = paper_category(own.removeprefix("leaderboard_").removesuffix("_zeroshot"))
+        asked: dict[str, Any] = {
+            "id": str(number),
+            "task": own,
+            "prompt": context[at:],
+            "shots": context[:at],
+        }
+        asked["category"] = paper_category(
+            own.removeprefix("leaderboard_").removesuffix("_zeroshot")
+        )
         if _generates(task):
             made.append(_open_item(task, doc, asked, decides))
             continue
         # The harness may score the options a second time without the question: those requests come last.
         k = len(task.doc_to_choice(doc))
-        requests = [request.args[:2] for request in task.construct_requests(doc=doc, ctx=context)][:k]
+        requests = [request.args[:2] for request in task.construct_requests(doc=doc, ctx=context)][
+            :k
+        ]
         answer = _answer(task, doc)
         if answer is None or not all(0 <= index < k for index in answer):
-            wrong.append(f"document {number} has the target {task.doc_to_target(doc)!r:.40} of {k} options")
+            wrong.append(
+                f"document {number} has the target {task.doc_to_target(doc)!r:.40} of {k} options"
+            )
             continue
         choices = [continuation for _, continuation in requests]
         made.append(Item(**asked, choices=choices, answer=answer if len(answer) > 1 else answer[0]))
@@ -331,7 +408,9 @@ def _open_item(task: Any, doc: Any, asked: Mapping[str, Any], decides: str) -> I
     try:
         stored = json.loads(json.dumps(doc))
     except (TypeError, ValueError) as error:
-        raise ProbeError(f"{asked['task']}: document {asked['id']} cannot be stored as JSON: {error}") from error
+        raise ProbeError(
+            f"{asked['task']}: document {asked['id']} cannot be stored as JSON: {error}"
+        ) from error
     answers = [str(one) for one in target] if isinstance(target, list) and target else str(target)
     meta = {"doc": stored, "until": _generation(task).get("until", [])}
     return Item(**asked, answer=answers, match=f"{PREFIX}{asked['task']}:{decides}", meta=meta)
@@ -344,7 +423,9 @@ def _metric(task: Any, name: str, wanted: str | None) -> str:
     full = [f"{one},{of.name}" for one in own for of in task._filters]
     found = next((one for one in full if wanted in (None, one, one.partition(",")[0])), None)
     if found is None:
-        raise ProbeError(f"{name}: the task {task.config.task} has no metric {wanted!r}; it has {', '.join(full)}")
+        raise ProbeError(
+            f"{name}: the task {task.config.task} has no metric {wanted!r}; it has {', '.join(full)}"
+        )
     return found
 
 
@@ -362,7 +443,11 @@ def _refusal(task: Any) -> str:
     if _generates(task):
         if getattr(task, "UNSAFE_CODE", False):
             return "runs code that a model wrote"
-        return f"asks each question {task.config.repeats} times" if (task.config.repeats or 1) > 1 else ""
+        return (
+            f"asks each question {task.config.repeats} times"
+            if (task.config.repeats or 1) > 1
+            else ""
+        )
     if str(task.OUTPUT_TYPE) != "multiple_choice":
         return f"has the output type {task.OUTPUT_TYPE}"
     if callable(task.config.process_results):
@@ -375,5 +460,7 @@ def _answer(task: Any, doc: Any) -> tuple[int, ...] | None:
     target = task.doc_to_target(doc)
     choices = list(task.doc_to_choice(doc))
     named = target if isinstance(target, list) else [target]
-    indices = [choices.index(one) if isinstance(one, str) and one in choices else one for one in named]
+    indices = [
+        choices.index(one) if isinstance(one, str) and one in choices else one for one in named
+    ]
     return tuple(indices) if indices and all(isinstance(index, int) for index in indices) else None

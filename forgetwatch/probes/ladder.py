@@ -30,7 +30,18 @@ from forgetwatch.probe import Probe
 from forgetwatch.probes.shipped_probes import LADDER, STRATA, interleave, shipped_probe
 from forgetwatch.snapshot import Snapshot
 
-KINDS: Final = ("chain", "compared", "date", "events", "facts", "order", "program", "reading", "state", "units")
+KINDS: Final = (
+    "chain",
+    "compared",
+    "date",
+    "events",
+    "facts",
+    "order",
+    "program",
+    "reading",
+    "state",
+    "units",
+)
 """Kinds of the pool, in the order of the digits; the task of an item is its kind and level, as in ``chain:3``."""
 
 WANTED: Final = 0.7
@@ -60,7 +71,10 @@ def at_levels(probe: Probe, answers: Callable[[Probe], Snapshot]) -> Probe:
     right = found.floats("correct")
     known = np.isfinite(right)
     of = [task.split(":") for task in compress(found.texts("task"), known)]
-    kinds, levels = np.array([KINDS.index(kind) for kind, _ in of], int), np.array([int(level) for _, level in of], int)
+    kinds, levels = (
+        np.array([KINDS.index(kind) for kind, _ in of], int),
+        np.array([int(level) for _, level in of], int),
+    )
     fitted = fitted_levels(kinds, levels, right[known] == 1)
     # No level whose questions are too long for the model: a curve would go on beyond them.
     most = [max(levels[kinds == kind], default=_LEVELS[0]) for kind in range(len(KINDS))]
@@ -75,11 +89,15 @@ def is_pool(probe: Probe) -> bool:
 def with_levels(probe: Probe) -> Probe:
     """Return a probe; a ProbeError for the pool, which has to be fitted to a model first."""
     if is_pool(probe):
-        raise ProbeError("ladder: needed its levels here, such as ladder-3345212455; score a model with it to get them")
+        raise ProbeError(
+            "ladder: needed its levels here, such as ladder-3345212455; score a model with it to get them"
+        )
     return probe
 
 
-def fitted_levels(kinds: NDArray[np.int_], levels: NDArray[np.int_], right: NDArray[np.bool_]) -> tuple[int, ...]:
+def fitted_levels(
+    kinds: NDArray[np.int_], levels: NDArray[np.int_], right: NDArray[np.bool_]
+) -> tuple[int, ...]:
     """Return the level of each kind at which a model is right in about `WANTED`.
 
     Args:
@@ -91,8 +109,14 @@ def fitted_levels(kinds: NDArray[np.int_], levels: NDArray[np.int_], right: NDAr
 
     def cost(values: NDArray[np.float64]) -> Any:
         above = np.exp(values[0]) * (values[1:][kinds] - levels)
-        likely = np.where(right, np.log(_FLOOR + (1 - _FLOOR) * expit(above)), np.log(1 - _FLOOR) + log_expit(-above))
-        before = ((values[0] - _SLOPE[0]) / _SLOPE[1]) ** 2 + np.sum(((values[1:] - _EASY[0]) / _EASY[1]) ** 2)
+        likely = np.where(
+            right,
+            np.log(_FLOOR + (1 - _FLOOR) * expit(above)),
+            np.log(1 - _FLOOR) + log_expit(-above),
+        )
+        before = ((values[0] - _SLOPE[0]) / _SLOPE[1]) ** 2 + np.sum(
+            ((values[1:] - _EASY[0]) / _EASY[1]) ** 2
+        )
         return before / 2 - likely.sum()
 
     found = minimize(cost, [_SLOPE[0], *[_EASY[0]] * len(KINDS)], method="BFGS").x
@@ -109,7 +133,11 @@ def at_named(levels: tuple[int, ...]) -> Probe:
         kind, level = item.task.split(":")
         if item.id not in tried:
             own[kind].append((abs(int(level) - levels[KINDS.index(kind)]), item.content_hash, item))
-    pool = [item for some in own.values() for *_, item in sorted(some, key=lambda one: one[:2])[:_OF_KIND]]
+    pool = [
+        item
+        for some in own.values()
+        for *_, item in sorted(some, key=lambda one: one[:2])[:_OF_KIND]
+    ]
     standard = shipped_probe("standard")
     items = interleave([*standard.items[:_OF_STANDARD], *pool])
     return replace(standard.with_items(items), name=f"{LADDER}-{''.join(map(str, levels))}")
@@ -134,7 +162,11 @@ def named_ladder(name: str) -> Probe | None:
 def described_levels(name: str) -> str:
     """Return the levels that a ladder's name has, as in ``chain 3, compared 3, ...``; empty for another name."""
     found = re.fullmatch(rf"{LADDER}-([1-8]{{{len(KINDS)}}})(\+{STRATA})?", name)
-    return ", ".join(f"{kind} {level}" for kind, level in zip(KINDS, found[1], strict=True)) if found else ""
+    return (
+        ", ".join(f"{kind} {level}" for kind, level in zip(KINDS, found[1], strict=True))
+        if found
+        else ""
+    )
 
 
 @cache

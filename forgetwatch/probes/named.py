@@ -85,7 +85,9 @@ def load_probe(
         raise ProbeError(f"{name}: limit must be at least 1 item, got {limit}")
     if isinstance(name, str) and is_harness_name(name) and not Path(name).exists():
         _refuse_plan(name, columns, key)
-        return harness_probe(name, data=data, norm=norm or "sum", shots=shots, limit=limit, metric=metric)
+        return harness_probe(
+            name, data=data, norm=norm or "sum", shots=shots, limit=limit, metric=metric
+        )
     if any(given is not None for given in (data, norm, shots, metric)):
         raise ProbeError(
             f"{name}: data, norm, shots and metric are for tasks of lm-evaluation-harness, such as lm_eval:arc_easy"
@@ -118,7 +120,9 @@ def load_tasks(probes: Mapping[str, Probe | str | Path] | str | Path) -> Probe:
 
 
 def _local(
-    name: str | Path | Iterable[Mapping[str, Any]], columns: Mapping[str, str | Sequence[str]] | None, key: Key | None
+    name: str | Path | Iterable[Mapping[str, Any]],
+    columns: Mapping[str, str | Sequence[str]] | None,
+    key: Key | None,
 ) -> Probe:
     if not isinstance(name, (str, Path)):
         return probe_from(name, columns=columns, key=key)
@@ -139,7 +143,9 @@ def _local(
         )
     parts = str(name).split("+")
     if LADDER in parts and len(parts) > 1:
-        raise ProbeError(f"{name}: needed the levels of a ladder beside another probe, such as ladder-3345212455")
+        raise ProbeError(
+            f"{name}: needed the levels of a ladder beside another probe, such as ladder-3345212455"
+        )
     ladders = {part: named_ladder(part) for part in parts}
     unknown = [part for part in parts if part not in _LOCAL_NAMES and ladders[part] is None]
     if unknown:
@@ -156,12 +162,22 @@ def _local(
             f"or rows, or a task of lm-evaluation-harness with its prefix, such as {PREFIX}arc_easy"
             + ("" if is_installed() else f", which needs {install('lm_eval')}")
         )
-    return reduce(combine, [demo_probe() if part == "demo" else ladders[part] or shipped_probe(part) for part in parts])
+    return reduce(
+        combine,
+        [
+            demo_probe() if part == "demo" else ladders[part] or shipped_probe(part)
+            for part in parts
+        ],
+    )
 
 
-def _refuse_plan(name: str | Path, columns: Mapping[str, str | Sequence[str]] | None, key: Key | None) -> None:
+def _refuse_plan(
+    name: str | Path, columns: Mapping[str, str | Sequence[str]] | None, key: Key | None
+) -> None:
     if columns or key:
-        raise ProbeError(f"{name}: columns and key are for a table of questions, and this is not one")
+        raise ProbeError(
+            f"{name}: columns and key are for a table of questions, and this is not one"
+        )
 
 
 def _is_probe_file(path: Path) -> bool:

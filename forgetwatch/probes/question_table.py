@@ -131,7 +131,9 @@ def probe_from(
             f"missing{unused}; --column context=COLUMN puts a column of texts before the question"
         )
     times = Counter((item.task, item.id) for item in items)
-    wrong += [f"id {id_!r} occurs {n} times in task {own!r}" for (own, id_), n in times.items() if n > 1]
+    wrong += [
+        f"id {id_!r} occurs {n} times in task {own!r}" for (own, id_), n in times.items() if n > 1
+    ]
     if wrong:
         more = f"; and {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else ""
         raise ProbeError(
@@ -161,7 +163,9 @@ def probe_from(
 def _example(item: Item) -> str:
     question = " ".join(training_text(item.prompt).removesuffix("\nAnswer:").split())
     right = (
-        [item.choices[int(index)].strip() for index in item.answers] if item.choices else list(map(str, item.answers))
+        [item.choices[int(index)].strip() for index in item.answers]
+        if item.choices
+        else list(map(str, item.answers))
     )
     of = f" (of {len(item.choices)} options)" if item.choices else f" (match {item.match})"
     if len(question) > _LONGEST_SHOWN:
@@ -174,7 +178,9 @@ def _rows(source: Any) -> tuple[Rows, str]:
         return read_rows(source), str(source)
     rows = [(f"row {number}", row) for number, row in enumerate(source)]
     if bad := [type(row).__name__ for _, row in rows if not isinstance(row, Mapping)]:
-        raise ProbeError(f"rows: needed one dict a question, got {bad[0]}; of a DatasetDict give one split")
+        raise ProbeError(
+            f"rows: needed one dict a question, got {bad[0]}; of a DatasetDict give one split"
+        )
     return rows, "rows"
 
 
@@ -196,8 +202,12 @@ class _Reader:
         self._mistakes: list[list[str]] = [[] for _ in rows]
         answered = [at for at, answer in enumerate(self._answers) if is_filled(answer)]
         # True and false are the options of a question that has no others.
-        self._is_yes_no = not plan.options and not plan.wrong and bool(answered) and "match" not in of
-        self._is_yes_no = self._is_yes_no and all(isinstance(self._answers[at], bool) for at in answered)
+        self._is_yes_no = (
+            not plan.options and not plan.wrong and bool(answered) and "match" not in of
+        )
+        self._is_yes_no = self._is_yes_no and all(
+            isinstance(self._answers[at], bool) for at in answered
+        )
         self._plan = plan
         # Decided for the file: one probe has one form.
         texts = [text.rstrip() for text in cells(rows, plan.question) if isinstance(text, str)]
@@ -218,7 +228,9 @@ class _Reader:
                     key=key,
                 )
                 named = dict(zip(usable, found.indices, strict=True))
-                self._reading = KeyReading(key=found.key, indices=tuple(named.get(at) for at in range(len(rows))))
+                self._reading = KeyReading(
+                    key=found.key, indices=tuple(named.get(at) for at in range(len(rows)))
+                )
             elif not plan.wrong and not self._is_yes_no and "match" not in of:
                 self._refuse_labels()
                 self._open = read_open_answers(self._answers, column=plan.answer)
@@ -229,7 +241,9 @@ class _Reader:
     def _refuse_labels(self) -> None:
         """Refuse labels of a class as open answers: nobody answers a question with a label that it does not name."""
         plan, labels = self._plan, {answer for answer in self._answers if isinstance(answer, str)}
-        is_label = plan.answer.lower().strip() in ("label", "labels", "class") and all(map(str.isalpha, labels))
+        is_label = plan.answer.lower().strip() in ("label", "labels", "class") and all(
+            map(str.isalpha, labels)
+        )
         if not is_label or not 2 <= 2 * len(labels) <= len(self._rows):
             return
         asked = [str(row.get(name)) for row in self._rows for name in (plan.question, *plan.before)]
@@ -278,19 +292,25 @@ class _Reader:
         value = row.get(plan.question)
         if isinstance(value, (list, tuple)) and value:
             if isinstance(value[-1], Mapping) and value[-1].get("role") == "assistant":
-                self._mistakes[at].append(f"column {plan.question!r} ends with a turn of the assistant; remove it")
+                self._mistakes[at].append(
+                    f"column {plan.question!r} ends with a turn of the assistant; remove it"
+                )
             return tuple(value)
         before = [str(row[name]).strip() for name in plan.before if is_filled(row.get(name))]
         # An instruction may need no input.
         if not isinstance(value, str) or not value.strip():
             if before and plan.before[0].lower().strip() == "instruction":
                 return "\n".join(before)
-            self._mistakes[at].append(f"column {plan.question!r} holds no question ({_short(value)})")
+            self._mistakes[at].append(
+                f"column {plan.question!r} holds no question ({_short(value)})"
+            )
             return value
         if before and value.strip() in before:
             before.remove(value.strip())
         if mark := _MEDIUM_MARK.search("\n".join([*before, value])):
-            self._mistakes[at].append(f"column {plan.question!r} has a place for a picture or sound ({mark[0]})")
+            self._mistakes[at].append(
+                f"column {plan.question!r} has a place for a picture or sound ({mark[0]})"
+            )
         if plan.framed:
             value = f"Question: {value.strip()}\nAnswer:"
         return "\n\n".join([*before, value]) if before else value
@@ -306,8 +326,12 @@ class _Reader:
         if not plan.options:
             return None
         if len(plan.options) > 1:
-            given = tuple(str(row.get(name)) if is_filled(row.get(name)) else None for name in plan.options)
-            labels = () if any(map(str.isascii, plan.options)) else tuple(map(str.strip, plan.options))
+            given = tuple(
+                str(row.get(name)) if is_filled(row.get(name)) else None for name in plan.options
+            )
+            labels = (
+                () if any(map(str.isascii, plan.options)) else tuple(map(str.strip, plan.options))
+            )
             if not any(text is not None for text in given):
                 self._mistakes[at].append(f"columns {', '.join(plan.options)} hold no option")
                 return None
@@ -318,15 +342,23 @@ class _Reader:
             value, labels = value["text"], tuple(map(str, value["label"] or ()))
         elif isinstance(value, Mapping):
             labels, value = tuple(map(str, value)), list(value.values())
-        elif isinstance(value, (list, tuple)) and value and all(isinstance(one, Mapping) for one in value):
-            labels = tuple(str(next((one[name] for name in _LABELS if name in one), "")) for one in value)
+        elif (
+            isinstance(value, (list, tuple))
+            and value
+            and all(isinstance(one, Mapping) for one in value)
+        ):
+            labels = tuple(
+                str(next((one[name] for name in _LABELS if name in one), "")) for one in value
+            )
             value = [next((one[name] for name in _TEXTS if name in one), None) for one in value]
         if not isinstance(value, (list, tuple)) or not value or not all(map(is_filled, value)):
             self._mistakes[at].append(
                 f"column {plan.options[0]!r} holds no list of options ({_short(row.get(plan.options[0]))})"
             )
             return None
-        return Options(tuple(map(str, value)), labels, all(isinstance(one, (int, float)) for one in value))
+        return Options(
+            tuple(map(str, value)), labels, all(isinstance(one, (int, float)) for one in value)
+        )
 
     def _answer(self, at: int) -> tuple[tuple[str, ...], Any, str | None]:
         """Return the options without blank ones, the answer (indices or texts), and the match of an open one."""
@@ -339,7 +371,8 @@ class _Reader:
         if options is None:
             match = self._text(at, "match")
             texts = _open_answers(
-                self._rows[at][plan.answer], is_json=match.startswith(("json", "tool_call")) or match == "instructions"
+                self._rows[at][plan.answer],
+                is_json=match.startswith(("json", "tool_call")) or match == "instructions",
             )
             if not texts:
                 self._mistakes[at].append(
@@ -355,7 +388,9 @@ class _Reader:
         if plan.wrong:
             texts = (str(value), *(text for text in options.texts if text is not None))
             # The right one has no place of its own: an order by hash is the same on every machine.
-            order = sorted(range(len(texts)), key=lambda index: hashlib.sha256(texts[index].encode()).digest())
+            order = sorted(
+                range(len(texts)), key=lambda index: hashlib.sha256(texts[index].encode()).digest()
+            )
             return tuple(texts[index] for index in order), order.index(0), None
         indices = None if self._reading is None else self._reading.indices[at]
         if indices is None:
@@ -366,10 +401,16 @@ class _Reader:
             return (), None, None
         kept = [index for index, text in enumerate(options.texts) if text is not None]
         found = [kept.index(index) for index in indices]
-        return tuple(options.texts[index] or "" for index in kept), found[0] if len(found) == 1 else found, None
+        return (
+            tuple(options.texts[index] or "" for index in kept),
+            found[0] if len(found) == 1 else found,
+            None,
+        )
 
 
-_MEDIUM_MARK: Final = re.compile(r"<\|?(?:image|img|audio|video|vision_start)(?:[ _]?\d+)?\|?>|\[IMG\]", re.IGNORECASE)
+_MEDIUM_MARK: Final = re.compile(
+    r"<\|?(?:image|img|audio|video|vision_start)(?:[ _]?\d+)?\|?>|\[IMG\]", re.IGNORECASE
+)
 """Mark in a prompt where a processor puts a picture or sound."""
 
 
@@ -393,15 +434,32 @@ def _open_answers(value: Any, *, is_json: bool) -> tuple[str, ...]:
     ``{"value": ..., "aliases": [...]}``.
     """
     given = value if is_json else _parse_literal(value)
-    if isinstance(given, (list, tuple)) and len(given) == 1 and isinstance(given[0], Mapping) and not is_json:
+    if (
+        isinstance(given, (list, tuple))
+        and len(given) == 1
+        and isinstance(given[0], Mapping)
+        and not is_json
+    ):
         given = given[0]
     if isinstance(given, Mapping) and not is_json:
-        inner = [given[name] for name in ("text", "content", "value", "aliases") if is_filled(given.get(name))]
-        texts = [text for part in inner for text in (part if isinstance(part, (list, tuple)) else [part])]
+        inner = [
+            given[name]
+            for name in ("text", "content", "value", "aliases")
+            if is_filled(given.get(name))
+        ]
+        texts = [
+            text for part in inner for text in (part if isinstance(part, (list, tuple)) else [part])
+        ]
         return tuple(dict.fromkeys(texts)) if all(isinstance(text, str) for text in texts) else ()
     are_texts = isinstance(given, (list, tuple)) and all(isinstance(text, str) for text in given)
-    if are_texts or (isinstance(given, (list, tuple)) and not is_json and not isinstance(value, str)):
-        return tuple(map(str, given)) if not any(isinstance(one, (Mapping, list, tuple)) for one in given) else ()
+    if are_texts or (
+        isinstance(given, (list, tuple)) and not is_json and not isinstance(value, str)
+    ):
+        return (
+            tuple(map(str, given))
+            if not any(isinstance(one, (Mapping, list, tuple)) for one in given)
+            else ()
+        )
     if isinstance(value, str) or not is_json:
         return (str(value),)
     return (json.dumps(value, ensure_ascii=False),)

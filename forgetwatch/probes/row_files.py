@@ -23,25 +23,74 @@ PLACES: Final = ("idx", "index")
 
 
 BEFORE: Final = (
-    *("instruction", "passage", "context", "article", "paragraph", "background", "story", "document", "support"),
+    *(
+        "instruction",
+        "passage",
+        "context",
+        "article",
+        "paragraph",
+        "background",
+        "story",
+        "document",
+        "support",
+    ),
     *("premise", "body", "task_prefix"),
 )
 """Usual names of columns that belong before the question."""
 
 USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt": (
-        *("prompt", "question", "query", "problem", "goal", "stem", "question_stem", "input", "instruction", "ctx"),
+        *(
+            "prompt",
+            "question",
+            "query",
+            "problem",
+            "goal",
+            "stem",
+            "question_stem",
+            "input",
+            "instruction",
+            "ctx",
+        ),
         *("sentence", "messages", "problem_text", "text", "content"),
     ),
     "context": BEFORE,
     "choices": ("choices", "options", "endings", "candidates", "answers_options", "answer_options"),
     "answer": (
-        *("answer", "answer_index", "answer_idx", "answerkey", "answer_key", "label", "gold", "correct"),
-        *("correct_answer", "correct answer", "correct_option", "best_answer", "cop", "golden", "final_answer"),
+        *(
+            "answer",
+            "answer_index",
+            "answer_idx",
+            "answerkey",
+            "answer_key",
+            "label",
+            "gold",
+            "correct",
+        ),
+        *(
+            "correct_answer",
+            "correct answer",
+            "correct_option",
+            "best_answer",
+            "cop",
+            "golden",
+            "final_answer",
+        ),
         *("target", "solution", "output", "response", "completion", "ideal", "answer_number"),
     ),
     "id": (
-        *("id", "item_id", "question_id", "qid", "uid", "key", "doc_id", "sample_id", "task_id", "example_id"),
+        *(
+            "id",
+            "item_id",
+            "question_id",
+            "qid",
+            "uid",
+            "key",
+            "doc_id",
+            "sample_id",
+            "task_id",
+            "example_id",
+        ),
         *PLACES,
     ),
     "task": ("task", "subject", "subset", "dataset", "source"),
@@ -85,7 +134,9 @@ def read_rows(path: str | Path) -> Rows:
         raise ProbeError(str(error)) from error
     if not is_document:
         return [*rows]
-    return [(f"row {number}", row) for number, row in enumerate(_listed_rows(rows[0][1], path), start=1)]
+    return [
+        (f"row {number}", row) for number, row in enumerate(_listed_rows(rows[0][1], path), start=1)
+    ]
 
 
 def _listed_rows(given: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
@@ -93,9 +144,15 @@ def _listed_rows(given: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
     lists = {name: rows for name, rows in given.items() if _are_rows(rows)}
     if len(lists) != 1:
         found = f", got an object with several: {', '.join(lists)}" if lists else ""
-        raise ProbeError(f"{path}: needed a list of objects, one a question, or an object with one such list{found}")
+        raise ProbeError(
+            f"{path}: needed a list of objects, one a question, or an object with one such list{found}"
+        )
     (rows,) = lists.values()
-    shared = {name: text for name, text in given.items() if name.lower() in BEFORE and isinstance(text, str)}
+    shared = {
+        name: text
+        for name, text in given.items()
+        if name.lower() in BEFORE and isinstance(text, str)
+    }
     return [{**shared, **row} for row in rows]
 
 
@@ -110,13 +167,17 @@ def flat(rows: Rows) -> Rows:
     {"messages": [..., {"role": "assistant", "content": "Lima"}]}               the last turn is the answer
     {"input": "Capital?", "target_scores": {"Lima": 0, "Santiago": 1}}          BIG-bench
     """
-    if all(isinstance(row.get("question"), Mapping) and "stem" in row["question"] for _, row in rows):
+    if all(
+        isinstance(row.get("question"), Mapping) and "stem" in row["question"] for _, row in rows
+    ):
         rows = [
-            (at, {**row["question"], **{name: row[name] for name in row if name != "question"}}) for at, row in rows
+            (at, {**row["question"], **{name: row[name] for name in row if name != "question"}})
+            for at, row in rows
         ]
     if all(_ends_with_answer(row.get("messages")) and len(row) == 1 for _, row in rows):
         rows = [
-            (at, {"messages": list(row["messages"][:-1]), "answer": row["messages"][-1]["content"]}) for at, row in rows
+            (at, {"messages": list(row["messages"][:-1]), "answer": row["messages"][-1]["content"]})
+            for at, row in rows
         ]
     if all(_is_scored(row.get("target_scores")) and "answer" not in row for _, row in rows):
         rows = [(at, _with_options(row)) for at, row in rows]
@@ -126,7 +187,11 @@ def flat(rows: Rows) -> Rows:
 def _ends_with_answer(value: Any) -> bool:
     """Return True for messages of which the last is a text by the assistant, after another one."""
     last = value[-1] if isinstance(value, (list, tuple)) and len(value) > 1 else None
-    return isinstance(last, Mapping) and last.get("role") == "assistant" and isinstance(last.get("content"), str)
+    return (
+        isinstance(last, Mapping)
+        and last.get("role") == "assistant"
+        and isinstance(last.get("content"), str)
+    )
 
 
 def _is_scored(value: Any) -> bool:

@@ -17,7 +17,9 @@ import numpy as np
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe, combine, read_probe
 
-CANARY: Final = "forgetwatch probe data; do not train on it; canary 6ebbbed7-cad2-47d5-8c7c-e0b004f3c711"
+CANARY: Final = (
+    "forgetwatch probe data; do not train on it; canary 6ebbbed7-cad2-47d5-8c7c-e0b004f3c711"
+)
 """Text in the first line of each file: training data that holds it holds the questions too."""
 
 LADDER: Final = "ladder"
@@ -109,7 +111,9 @@ def split_halves(items: Sequence[Item], *, seed: int = 0) -> tuple[list[Item], l
     """
     groups: dict[str, list[Item]] = {}
     for item in items:
-        groups.setdefault(f"cluster {item.cluster}" if item.cluster else f"{item.task}/{item.id}", []).append(item)
+        groups.setdefault(
+            f"cluster {item.cluster}" if item.cluster else f"{item.task}/{item.id}", []
+        ).append(item)
 
     def place(name: str) -> tuple[str, str, str]:
         first = groups[name][0]
@@ -169,7 +173,12 @@ RELATIONS: Final = tuple(
         ("moons", "Sky", "the moon {} shines", ("red", "blue", "green", "white")),
         ("towns", "Geography", "the town {} lies in the", ("north", "south", "east", "west")),
         ("guilds", "Trade", "the guild of {} sells", ("salt", "silk", "iron", "honey", "glass")),
-        ("rulers", "History", "the house of {} fell in the age of", ("bronze", "ash", "rain", "crows", "stars")),
+        (
+            "rulers",
+            "History",
+            "the house of {} fell in the age of",
+            ("bronze", "ash", "rain", "crows", "stars"),
+        ),
     )
 )
 
@@ -187,7 +196,9 @@ def facts() -> list[Fact]:
     for relation in RELATIONS:
         # Repeated in turn before the permutation, so that every value is equally often right.
         values = rng.permutation(np.resize(relation.values, _FACTS))
-        world += [Fact(relation=relation, subject=str(next(order)), value=str(value)) for value in values]
+        world += [
+            Fact(relation=relation, subject=str(next(order)), value=str(value)) for value in values
+        ]
     return world
 
 

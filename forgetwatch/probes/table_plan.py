@@ -50,12 +50,19 @@ class Plan:
     framed: bool = False
 
     def __str__(self) -> str:
-        parts = [f"question: {self.question}" + (f" after {', '.join(self.before)}" if self.before else "")]
+        parts = [
+            f"question: {self.question}"
+            + (f" after {', '.join(self.before)}" if self.before else "")
+        ]
         parts[0] += ", asked as 'Question: ... Answer:'" if self.framed else ""
         if self.wrong:
             parts.append(f"options: {self.answer} and {', '.join(self.wrong)}")
         elif self.options:
-            shown = self.options if len(self.options) < 3 else (self.options[0], "...", self.options[-1])
+            shown = (
+                self.options
+                if len(self.options) < 3
+                else (self.options[0], "...", self.options[-1])
+            )
             parts.append(f"options: {', '.join(shown)}")
         if self.key is not None:
             parts.append(f"key: {_SPELLED[self.key]} in {self.answer}")
@@ -73,7 +80,12 @@ class Plan:
         return "; ".join(parts)
 
 
-_PLAN_WORDS: Final = {"question": "prompt", "before": "context", "options": "choices", "key": "answer"}
+_PLAN_WORDS: Final = {
+    "question": "prompt",
+    "before": "context",
+    "options": "choices",
+    "key": "answer",
+}
 """Words of a plan for parts of an item: a plan that was shown can be given as it is."""
 
 
@@ -83,7 +95,9 @@ _LIKE_CONTEXT: Final = re.compile(
 """Names of columns that may hold what a question is about."""
 
 
-_WRONG: Final = re.compile(r"(?:distractor|(?:incorrect|wrong)[ _]answer)s?[ _]?[0-9]*", re.IGNORECASE)
+_WRONG: Final = re.compile(
+    r"(?:distractor|(?:incorrect|wrong)[ _]answer)s?[ _]?[0-9]*", re.IGNORECASE
+)
 """Names of columns that hold wrong options, beside the right answer."""
 
 
@@ -112,8 +126,12 @@ def make_plan(
     given = {_PLAN_WORDS.get(part, part): columns for part, columns in given.items()}
     if unknown := sorted(set(given) - set(USUAL_NAMES)):
         near = did_you_mean(unknown[0], USUAL_NAMES)
-        raise ProbeError(f"{where}: {unknown[0]!r} is not a part of an item{near}; there are {', '.join(USUAL_NAMES)}")
-    wanted = {part: [given[part]] if isinstance(given[part], str) else list(given[part]) for part in given}
+        raise ProbeError(
+            f"{where}: {unknown[0]!r} is not a part of an item{near}; there are {', '.join(USUAL_NAMES)}"
+        )
+    wanted = {
+        part: [given[part]] if isinstance(given[part], str) else list(given[part]) for part in given
+    }
     if missing := [name for part in wanted.values() for name in part if name not in names]:
         near = did_you_mean(str(missing[0]), names)
         raise ProbeError(f"{where}: no column {missing[0]!r}{near}; there are {', '.join(names)}")
@@ -123,28 +141,51 @@ def make_plan(
     filled = {name: sum(map(is_filled, cells(rows, name))) for name in names}
     of = {part: str(columns[0]) for part, columns in wanted.items() if len(columns) == 1}
     for part, usual in USUAL_NAMES.items():
-        there = [lower[name] for name in usual if name in lower] if part not in wanted and part != "context" else []
+        there = (
+            [lower[name] for name in usual if name in lower]
+            if part not in wanted and part != "context"
+            else []
+        )
         # Of several columns the first that holds values: a table may have an empty `answer` beside a filled `label`.
         if there:
             of[part] = next((name for name in there if 2 * filled[name] >= len(rows)), there[0])
-    if {"instruction", "input"} <= set(lower) and of.get("prompt") in (lower["instruction"], lower["input"]):
+    if {"instruction", "input"} <= set(lower) and of.get("prompt") in (
+        lower["instruction"],
+        lower["input"],
+    ):
         of["prompt"] = lower["input"]  # the instruction is put before it, and may need none
-    wrong = tuple(name for name in names if _WRONG.fullmatch(name.strip()) and name not in {*taken, *of.values()})
+    wrong = tuple(
+        name
+        for name in names
+        if _WRONG.fullmatch(name.strip()) and name not in {*taken, *of.values()}
+    )
     if "choices" in of and "choices" not in wanted and not filled[of["choices"]]:
         del of["choices"]  # a column of options that no row has
-    options = tuple(map(str, wanted.get("choices", ()))) or ((of["choices"],) if "choices" in of else ())
+    options = tuple(map(str, wanted.get("choices", ()))) or (
+        (of["choices"],) if "choices" in of else ()
+    )
     if not options and not wrong:
-        numbered = [(_NUMBERED.fullmatch(name.strip()), name) for name in names if name not in {*of.values(), *taken}]
+        numbered = [
+            (_NUMBERED.fullmatch(name.strip()), name)
+            for name in names
+            if name not in {*of.values(), *taken}
+        ]
         # Padded to two characters, so that option 10 comes after option 9.
         in_order = sorted((match[1].upper().zfill(2), name) for match, name in numbered if match)
         options = tuple(name for _, name in in_order) if len(in_order) > 1 else ()
         # Letters of other scripts, in the order of the table.
         letters = tuple(name for name in names if len(name.strip()) == 1 and name.strip().isalpha())
-        options = options or (letters if len(letters) > 1 and not any(map(str.isascii, letters)) else ())
+        options = options or (
+            letters if len(letters) > 1 and not any(map(str.isascii, letters)) else ()
+        )
     for part in ("prompt", "answer"):
         if part not in of:
             usual = USUAL_NAMES[part]
-            close = [name for name in names if difflib.get_close_matches(name.lower().strip(), usual, n=1, cutoff=0.7)]
+            close = [
+                name
+                for name in names
+                if difflib.get_close_matches(name.lower().strip(), usual, n=1, cutoff=0.7)
+            ]
             quoted, bare = (repr(close[0]), close[0]) if close else ("...", "...")
             raise ProbeError(
                 f"{where}: no column that is known to hold the {part}; there are {', '.join(names)}; name it: "
@@ -152,7 +193,9 @@ def make_plan(
             )
     before = tuple(map(str, wanted.get("context", ())))
     if "context" not in wanted:
-        before = tuple(lower[name] for name in BEFORE if name in lower and lower[name] not in of.values())
+        before = tuple(
+            lower[name] for name in BEFORE if name in lower and lower[name] not in of.values()
+        )
         before = tuple(name for name in before if filled[name])
     used = {*of.values(), *options, *wrong, *before}
     not_used = tuple(name for name in names if name not in used and filled[name])
@@ -161,7 +204,9 @@ def make_plan(
             f"{where}: the column {seen[0]!r} holds pictures or sound, which are not put before a question; remove it "
             "if the questions need none"
         )
-    if alike := [name for name in not_used if _LIKE_CONTEXT.search(name) and "context" not in wanted]:
+    if alike := [
+        name for name in not_used if _LIKE_CONTEXT.search(name) and "context" not in wanted
+    ]:
         raise ProbeError(
             f"{where}: the column {alike[0]!r} is named like what belongs before a question, and is not used; "
             f"columns={{'context': {alike[0]!r}}} or --column context={alike[0]} puts it there; else remove it"
@@ -174,7 +219,11 @@ def make_plan(
         answer=of["answer"],
         not_used=not_used,
     )
-    return plan, {part: column for part, column in of.items() if part not in ("prompt", "choices", "answer", "context")}
+    return plan, {
+        part: column
+        for part, column in of.items()
+        if part not in ("prompt", "choices", "answer", "context")
+    }
 
 
 def _is_medium(value: Any) -> bool:
@@ -182,4 +231,6 @@ def _is_medium(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(map(_is_medium, value))
     held = value.get("bytes", value.get("array")) if isinstance(value, Mapping) else value
-    return isinstance(held, (bytes, bytearray)) or (isinstance(value, Mapping) and "path" in value and bool(held))
+    return isinstance(held, (bytes, bytearray)) or (
+        isinstance(value, Mapping) and "path" in value and bool(held)
+    )

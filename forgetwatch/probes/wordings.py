@@ -56,7 +56,9 @@ def wordings_of(names: Sequence[str]) -> list[Wording]:
     if unknown := [name for name in names if name not in known]:
         raise ProbeError(f"wording {unknown[0]!r}: needed some of {', '.join(known)}")
     if not names or len(set(names)) < len(names):
-        raise ProbeError(f"needed one or more wordings, each once, got {', '.join(names) or 'none'}")
+        raise ProbeError(
+            f"needed one or more wordings, each once, got {', '.join(names) or 'none'}"
+        )
     return [known[name] for name in names]
 
 
@@ -67,14 +69,21 @@ def reworded(item: Item, wording: Wording) -> Item | None:
     """
     if item.wording == wording:
         return replace(item, wording=OWN)
-    if item.is_passage or not item.choices or not isinstance(item.prompt, str) or item.rendering == "chat":
+    if (
+        item.is_passage
+        or not item.choices
+        or not isinstance(item.prompt, str)
+        or item.rendering == "chat"
+    ):
         return None
     if wording.asks(item.prompt, item.shots) is None:
         return None
     return replace(item, wording=wording, must_pass=False)
 
 
-def worded_probe(probe: Probe, items: Sequence[Item], wordings: Sequence[Wording]) -> tuple[Probe | None, list[Item]]:
+def worded_probe(
+    probe: Probe, items: Sequence[Item], wordings: Sequence[Wording]
+) -> tuple[Probe | None, list[Item]]:
     """Return the probe of items in each of some wordings, and the items that have all of them, in their order.
 
     The id of an item in a wording is ``ID@WORDING``, also where that is its own and it is asked in the probe's instead.
@@ -110,8 +119,12 @@ def worded(probe: Probe, asked: AskedIn, wordings: Sequence[Wording] | None = No
     if asked not in get_args(AskedIn):
         raise ProbeError(f"wordings must be one of {', '.join(get_args(AskedIn))}, got {asked!r}")
     if any(item.wording for item in probe):
-        raise ProbeError(f"probe {probe.name!r}: its items have wordings already; they are asked in these")
-    able = [item for item in probe if not item.must_pass and all(reworded(item, one) for one in others)]
+        raise ProbeError(
+            f"probe {probe.name!r}: its items have wordings already; they are asked in these"
+        )
+    able = [
+        item for item in probe if not item.must_pass and all(reworded(item, one) for one in others)
+    ]
     if not _has_wordings(probe) or not able:
         raise ProbeError(
             f"probe {probe.name!r}: no item has other wordings; needed plain prompts of text with options that are "
@@ -125,7 +138,10 @@ def worded(probe: Probe, asked: AskedIn, wordings: Sequence[Wording] | None = No
         elif asked == "one":
             made.append(replace(item, wording=wordings[int(item.content_hash, 16) % len(wordings)]))
         else:
-            made += [replace(item, wording=OWN), *(_named(replace(item, wording=one)) for one in others)]
+            made += [
+                replace(item, wording=OWN),
+                *(_named(replace(item, wording=one)) for one in others),
+            ]
     return probe.with_items(made)
 
 
@@ -135,11 +151,15 @@ def _has_wordings(probe: Probe) -> bool:
 
 def _named(worded: Item) -> Item:
     """Return an item in a wording under an id of its own."""
-    return replace(worded, id=f"{worded.id}@{'' if worded.wording is None else worded.wording.name}")
+    return replace(
+        worded, id=f"{worded.id}@{'' if worded.wording is None else worded.wording.name}"
+    )
 
 
 _LETTER: Final = "Answer with the letter of the right option."
-_REASONING: Final = "Think step by step. End with one line of the form 'Answer: X', X being the letter."
+_REASONING: Final = (
+    "Think step by step. End with one line of the form 'Answer: X', X being the letter."
+)
 
 
 def options_of(item: Item, *, ask: Ask, chat: bool) -> str:
@@ -147,7 +167,10 @@ def options_of(item: Item, *, ask: Ask, chat: bool) -> str:
 
     A plain prompt ends where the answer begins; a chat prompt ends with the instruction.
     """
-    options = "".join(f"\n{letter}. {choice.strip()}" for letter, choice in zip(LETTERS, item.choices, strict=False))
+    options = "".join(
+        f"\n{letter}. {choice.strip()}"
+        for letter, choice in zip(LETTERS, item.choices, strict=False)
+    )
     if ask == "letter":
         return f"{options}\n{_LETTER}" if chat else f"{options}\nAnswer:"
     return f"{options}\n{_REASONING}" if chat else f"{options}\n{_REASONING}\n"
@@ -170,8 +193,12 @@ def few_shot(probe: Probe, examples: Sequence[Item], *, shots: int = 5) -> Probe
     Raises:
         ProbeError: If there are not enough examples.
     """
-    made = replace(probe, items=tuple(_with_examples(item, probe, examples, shots) for item in probe))
-    if any(probe.rendering_of(item) == "chat" for item in probe) or not any(map(probe.is_generated, probe)):
+    made = replace(
+        probe, items=tuple(_with_examples(item, probe, examples, shots) for item in probe)
+    )
+    if any(probe.rendering_of(item) == "chat" for item in probe) or not any(
+        map(probe.is_generated, probe)
+    ):
         return made
     # A set: one label means that every question and example begins with it.
     stops = {one.next_question for one in (*probe, *examples)}
@@ -194,18 +221,29 @@ def _with_examples(item: Item, probe: Probe, examples: Sequence[Item], shots: in
     own = [one for one in others if one.task == item.task]
     pool = own if len(own) >= shots else others
     if len(pool) < shots:
-        raise ProbeError(f"item {item.id!r}: needed {shots} examples other than itself, there are {len(pool)}")
+        raise ProbeError(
+            f"item {item.id!r}: needed {shots} examples other than itself, there are {len(pool)}"
+        )
     drawn = random.Random(int(item.content_hash, 16)).sample(pool, shots)
     shown = [_question_and_answer(one, probe) for one in drawn]
     if probe.rendering_of(item) == "plain":
         if not isinstance(item.prompt, str):
             raise ProbeError(f"item {item.id!r}: chat messages need rendering='chat'")
-        return replace(item, shots="".join(f"{shot}{answer}\n\n" for shot, answer in shown) + item.shots)
+        return replace(
+            item, shots="".join(f"{shot}{answer}\n\n" for shot, answer in shown) + item.shots
+        )
     before: list[Mapping[str, Any]] = []
     for shot, answer in shown:
-        before += [{"role": "user", "content": shot}, {"role": "assistant", "content": answer.strip()}]
+        before += [
+            {"role": "user", "content": shot},
+            {"role": "assistant", "content": answer.strip()},
+        ]
     # Examples of the item's own stay next to its question, in one turn.
-    last = [{"role": "user", "content": item.full_prompt}] if isinstance(item.prompt, str) else list(item.prompt)
+    last = (
+        [{"role": "user", "content": item.full_prompt}]
+        if isinstance(item.prompt, str)
+        else list(item.prompt)
+    )
     return replace(item, prompt=(*before, *last), shots="")
 
 
@@ -214,8 +252,14 @@ def _question_key(item: Item) -> tuple[str, list[str]]:
 
     Of two items with one key each gives away the other.
     """
-    prompt = item.prompt if isinstance(item.prompt, str) else str([message["content"] for message in item.prompt])
-    return " ".join(prompt.casefold().split()), sorted(" ".join(choice.casefold().split()) for choice in item.choices)
+    prompt = (
+        item.prompt
+        if isinstance(item.prompt, str)
+        else str([message["content"] for message in item.prompt])
+    )
+    return " ".join(prompt.casefold().split()), sorted(
+        " ".join(choice.casefold().split()) for choice in item.choices
+    )
 
 
 def _question_and_answer(example: Item, probe: Probe) -> tuple[str, str]:
@@ -230,7 +274,10 @@ def _question_and_answer(example: Item, probe: Probe) -> tuple[str, str]:
     if probe.scoring == "loglikelihood":
         return example.prompt, example.choices[int(example.answers[0])]
     ask = Decoding.of(probe.decoding).ask if probe.scoring == "generate" else "letter"
-    question, letter = example.prompt + options_of(example, ask=ask, chat=chat), LETTERS[int(example.answers[0])]
+    question, letter = (
+        example.prompt + options_of(example, ask=ask, chat=chat),
+        LETTERS[int(example.answers[0])],
+    )
     if ask == "letter":
         return question, letter if chat else f" {letter}"
     reasoning = str(example.meta.get("reasoning", "")).strip()

@@ -54,7 +54,19 @@ _OPENING: Final = re.compile(
 """Beginning of a JSON log: a few scalar members, then `eval`. A prefix of the file is enough to recognise it."""
 _GRADES: Final = {"P": "partly right (P)", "N": "no answer (N)"}
 _FIELDS: Final = frozenset(
-    ("id", "epoch", "input", "choices", "target", "score", "scores", "error", "completed", "invalidation", "output")
+    (
+        "id",
+        "epoch",
+        "input",
+        "choices",
+        "target",
+        "score",
+        "scores",
+        "error",
+        "completed",
+        "invalidation",
+        "output",
+    )
 )
 """The fields that are read; transcripts are stepped over."""
 _SHORTENED: Final = "...\n(content truncated)"
@@ -83,13 +95,17 @@ def read(path: Path, reading: Reading) -> Snapshot:
     with file_errors(path, "a log of Inspect"):
         if read_head(path).startswith(_ZIP):
             with Archive(path) as archive:
-                return _snapshot(path, _header(archive), _archive_samples(archive, reading), reading)
+                return _snapshot(
+                    path, _header(archive), _archive_samples(archive, reading), reading
+                )
         data = read_content(path, "a log of Inspect").removeprefix(codecs.BOM_UTF8)
         top = {name: (start, end) for name, start, end in spans(data, 0)}
         return _snapshot(path, _description(data, top), _json_samples(data, top, reading), reading)
 
 
-def _snapshot(path: Path, header: Mapping[str, Any], samples: Iterable[_Sample], reading: Reading) -> Snapshot:
+def _snapshot(
+    path: Path, header: Mapping[str, Any], samples: Iterable[_Sample], reading: Reading
+) -> Snapshot:
     log, grades = Log(path, "inspect", reading), Counter[tuple[str, str]]()
     task = _clean(str(header.get("task") or ""))
     scorer = None if reading.metric is None else reading.metric.split("/")[0]
@@ -106,15 +122,21 @@ def _snapshot(path: Path, header: Mapping[str, Any], samples: Iterable[_Sample],
             k=k,
             gold=sample.golds[0] if sample.golds else None,
             golds=list(sample.golds) if len(sample.golds) > 1 else None,
-            chosen=sample.chosen(scorer) if k else None,  # a letter in an open answer names no option
+            chosen=sample.chosen(scorer)
+            if k
+            else None,  # a letter in an open answer names no option
             output=sample.answer(scorer) if sample.output is None else sample.output,
         )
         grades.update(sample.grades.items())
         has_scores = has_scores or bool(sample.scores)
     if not len(log):
-        raise SnapshotError(f"{path}: the log has no samples; was it written with log_samples off, or cut at once?")
+        raise SnapshotError(
+            f"{path}: the log has no samples; was it written with log_samples off, or cut at once?"
+        )
     if not has_scores:
-        raise SnapshotError(f"{path}: none of its {len(log):,} samples has a score; score it first (`inspect score`)")
+        raise SnapshotError(
+            f"{path}: none of its {len(log):,} samples has a score; score it first (`inspect score`)"
+        )
     metric = log.metric(reading.metric)
     notes = [
         f"{count:,} answers are {_GRADES[grade]} by {name} and count as wrong"
@@ -124,13 +146,19 @@ def _snapshot(path: Path, header: Mapping[str, Any], samples: Iterable[_Sample],
     if (status := header.get("status")) != "success":
         notes.append(f"the run did not end well: its status is {status or 'started'!r:.40}")
     meta = {"model": header.get("model"), "time": header.get("created")}
-    return log.snapshot(metric, {name: value for name, value in meta.items() if isinstance(value, str)}, tuple(notes))
+    return log.snapshot(
+        metric,
+        {name: value for name, value in meta.items() if isinstance(value, str)},
+        tuple(notes),
+    )
 
 
 def _header(archive: Archive) -> dict[str, Any]:
     name = next((name for name in _HEADERS if name in archive.names), None)
     if name is None:
-        raise SnapshotError(f"{archive.path}: a ZIP file without {' or '.join(_HEADERS)}; needed a log of Inspect")
+        raise SnapshotError(
+            f"{archive.path}: a ZIP file without {' or '.join(_HEADERS)}; needed a log of Inspect"
+        )
     data = archive.read(name)
     return _description(data, {name: (start, end) for name, start, end in spans(data, 0)})
 
@@ -138,7 +166,9 @@ def _header(archive: Archive) -> dict[str, Any]:
 def _description(data: bytes, top: Spans) -> dict[str, Any]:
     """Return the status, task, model and time of a run; the list of its sample ids may be long, and is not built."""
     status = {"status": build(data, *top["status"])} if "status" in top else {}
-    return status | (pick(data, *top["eval"], ("task", "model", "created")) if "eval" in top else {})
+    return status | (
+        pick(data, *top["eval"], ("task", "model", "created")) if "eval" in top else {}
+    )
 
 
 def _archive_samples(archive: Archive, reading: Reading) -> Iterator[_Sample]:
@@ -155,7 +185,9 @@ def _archive_samples(archive: Archive, reading: Reading) -> Iterator[_Sample]:
             name = f"samples/{record.get('id')}_epoch_{record.get('epoch')}.json"
             if name in archive.names:
                 if optionless is None:  # older versions kept the options out of the summaries
-                    optionless = "choices" not in record and bool(_whole_sample(archive, name).get("choices"))
+                    optionless = "choices" not in record and bool(
+                        _whole_sample(archive, name).get("choices")
+                    )
                 if optionless or _is_shortened(record):
                     record = _whole_sample(archive, name)
             yield _Sample.from_record(record)
@@ -174,7 +206,9 @@ def _whole_sample(archive: Archive, name: str) -> dict[str, Any]:
 
 def _summaries(archive: Archive, fields: Collection[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     # By number: sorted as text, 10.json would come before 2.json.
-    journal = sorted((int(match[1]), match[0]) for name in archive.names if (match := _JOURNAL.fullmatch(name)))
+    journal = sorted(
+        (int(match[1]), match[0]) for name in archive.names if (match := _JOURNAL.fullmatch(name))
+    )
     index = 0
     for name in [_SUMMARIES] if _SUMMARIES in archive.names else [name for _, name in journal]:
         data = archive.read(name)
@@ -223,7 +257,9 @@ class Archive:
         """
         info = self._zip.getinfo(name)
         if info.flag_bits & 1:  # the format's mark of encryption
-            raise SnapshotError(f"{self.path}: its member {name!r} is encrypted; needed a log without a password")
+            raise SnapshotError(
+                f"{self.path}: its member {name!r} is encrypted; needed a log without a password"
+            )
         if info.compress_type not in (_STORED, _DEFLATED, _ZSTANDARD):
             raise SnapshotError(
                 f"{self.path}: its member {name!r} is packed with ZIP method {info.compress_type}; stored, deflated "
@@ -245,7 +281,9 @@ class Archive:
             # The extra field here and in the directory may differ in length, so the data begin after this one.
             file.seek(name_length + extra_length, 1)
             packed = file.read(info.compress_size)
-        content = self._read_bounded(pa.CompressedInputStream(pa.py_buffer(packed), "zstd"), info, limit)
+        content = self._read_bounded(
+            pa.CompressedInputStream(pa.py_buffer(packed), "zstd"), info, limit
+        )
         if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
             raise zipfile.BadZipFile("its size or checksum is not that of the directory")
         return content
@@ -323,13 +361,18 @@ class _Sample:
 
 def _is_shortened(record: Mapping[str, Any]) -> bool:
     """Return True if a summary shortens the question, or leaves pictures out of it."""
-    texts = [record.get("input"), *(target if isinstance(target := record.get("target"), list) else [target])]
+    texts = [
+        record.get("input"),
+        *(target if isinstance(target := record.get("target"), list) else [target]),
+    ]
     for message in texts[0] if isinstance(texts[0], list) else []:
         content = message.get("content") if isinstance(message, Mapping) else None
         # Content is one text or a list of parts; both are checked as parts.
         listed = content if isinstance(content, list) else [{"text": content}]
         found = [part.get("text") for part in listed if isinstance(part, Mapping)]
-        if isinstance(content, list) and any(isinstance(text, str) and _MEDIUM.fullmatch(text) for text in found):
+        if isinstance(content, list) and any(
+            isinstance(text, str) and _MEDIUM.fullmatch(text) for text in found
+        ):
             return True
         texts += found
     return any(isinstance(text, str) and text.endswith(_SHORTENED) for text in texts)
@@ -339,7 +382,9 @@ def _scores(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], 
     """Return the scores, grades "P" and "N", and extracted answers of a record, by name."""
     given = record.get("scores")
     if given is None:
-        given = {} if record.get("score") is None else {"score": record["score"]}  # before there were several scorers
+        given = (
+            {} if record.get("score") is None else {"score": record["score"]}
+        )  # before there were several scorers
     if not isinstance(given, Mapping):
         raise ValueError(f"scores must be an object, got {given!r:.40}")
     values: dict[str, Any] = {}
@@ -349,7 +394,11 @@ def _scores(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], 
         if not isinstance(score, Mapping):
             raise ValueError(f"the score of {scorer!r:.40} must be an object, got {score!r:.40}")
         value = score.get("value")
-        nested = {f"{scorer}/{key}": part for key, part in value.items()} if isinstance(value, Mapping) else None
+        nested = (
+            {f"{scorer}/{key}": part for key, part in value.items()}
+            if isinstance(value, Mapping)
+            else None
+        )
         values |= {scorer: value} if nested is None else nested
         if isinstance(answer := score.get("answer"), str):
             answers[scorer] = answer
@@ -393,12 +442,20 @@ def _message(message: Mapping[str, Any]) -> list[Any]:
     listed = [content] if isinstance(content, str) else content if isinstance(content, list) else []
     shown = [_part(part) if isinstance(part, Mapping) else part for part in listed]
     calls = [call for call in given if isinstance(call, Mapping)] if isinstance(given, list) else []
-    return [message.get("role"), shown, [[call.get("function"), call.get("arguments")] for call in calls]]
+    return [
+        message.get("role"),
+        shown,
+        [[call.get("function"), call.get("arguments")] for call in calls],
+    ]
 
 
 def _part(part: Mapping[str, Any]) -> Any:
     kind = part.get("type")
-    return part.get("text") if kind == "text" else [kind, part.get(kind) if isinstance(kind, str) else None]
+    return (
+        part.get("text")
+        if kind == "text"
+        else [kind, part.get(kind) if isinstance(kind, str) else None]
+    )
 
 
 def _output(output: Any) -> str | None:
@@ -414,7 +471,11 @@ def _output(output: Any) -> str | None:
     if isinstance(content, str):
         return content
     listed = content if isinstance(content, list) else []
-    texts = [part.get("text") for part in listed if isinstance(part, Mapping) and part.get("type") == "text"]
+    texts = [
+        part.get("text")
+        for part in listed
+        if isinstance(part, Mapping) and part.get("type") == "text"
+    ]
     return "".join(text for text in texts if isinstance(text, str)) if texts else None
 
 
@@ -433,7 +494,11 @@ def _options(named: tuple[str, ...], choices: tuple[str, ...]) -> tuple[int, ...
         if all(index is not None and index < len(choices) for index in indices):
             found += indices
         else:
-            found.append(next((n for n, choice in enumerate(choices) if choice.strip() == text.strip()), None))
+            found.append(
+                next(
+                    (n for n, choice in enumerate(choices) if choice.strip() == text.strip()), None
+                )
+            )
     known = sorted({index for index in found if index is not None})
     return tuple(known) if None not in found else ()
 

@@ -14,13 +14,18 @@ from forgetwatch.snapshot import SCHEMA, Snapshot
 
 def null_as_wrong(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot with every unscored answer as a wrong one, and a note with their number."""
-    unscored, columns = pa.array(snapshot.is_unscored), {name: snapshot.table[name] for name in SCHEMA.names}
+    unscored, columns = (
+        pa.array(snapshot.is_unscored),
+        {name: snapshot.table[name] for name in SCHEMA.names},
+    )
     if not (count := int(snapshot.is_unscored.sum())):
         return snapshot
     columns["correct"] = pc.if_else(unscored, pa.scalar(False), columns["correct"])
     columns["outcome"] = pc.if_else(unscored, pa.scalar("no answer"), columns["outcome"])
     note = f"answers without a score that count as wrong (--null wrong): {count:,} of {len(snapshot):,}"
-    return Snapshot.from_columns(columns, {**snapshot.meta, "null": "wrong"}, (*snapshot.notes, note))
+    return Snapshot.from_columns(
+        columns, {**snapshot.meta, "null": "wrong"}, (*snapshot.notes, note)
+    )
 
 
 def concatenate(snapshots: Sequence[Snapshot], *, as_samples: bool = False) -> Snapshot:
@@ -40,7 +45,9 @@ def concatenate(snapshots: Sequence[Snapshot], *, as_samples: bool = False) -> S
         return snapshots[0]
     tables = [snapshot.table for snapshot in snapshots]
     if as_samples:
-        if several := next((snapshot for snapshot in snapshots if snapshot.ints("sample").any()), None):
+        if several := next(
+            (snapshot for snapshot in snapshots if snapshot.ints("sample").any()), None
+        ):
             raise SnapshotError(
                 f"{several.label}: its items have several samples already; --as-samples takes single ones"
             )
@@ -51,12 +58,18 @@ def concatenate(snapshots: Sequence[Snapshot], *, as_samples: bool = False) -> S
         ]
     table = pa.concat_tables(tables)
     notes = list(dict.fromkeys(note for snapshot in snapshots for note in snapshot.notes))
-    models = sorted({str(snapshot.meta["model"]) for snapshot in snapshots if snapshot.meta.get("model")})
+    models = sorted(
+        {str(snapshot.meta["model"]) for snapshot in snapshots if snapshot.meta.get("model")}
+    )
     if len(models) > 1:
         notes.append(f"its files are of several models: {', '.join(models)}")
     sources = [str(snapshot.meta.get("source", snapshot.label)) for snapshot in snapshots]
     meta = {**snapshots[0].meta, "sources": sources}
-    norms = {task: norm for snapshot in reversed(snapshots) for task, norm in snapshot.norms.items()}
+    norms = {
+        task: norm for snapshot in reversed(snapshots) for task, norm in snapshot.norms.items()
+    }
     if len(set(norms.values())) > 1:  # then the first file's norm is not that of all tasks
         meta["norms"] = norms
-    return Snapshot.from_columns({name: table[name] for name in table.column_names}, meta, tuple(notes))
+    return Snapshot.from_columns(
+        {name: table[name] for name in table.column_names}, meta, tuple(notes)
+    )

@@ -47,7 +47,10 @@ _OLD: Final = ("example", "full_prompt", "choices", "gold_index", "gold", "metri
 
 _COLUMNS: Final = (
     *(f"doc.{name}" for name in ("query", "choices", "gold_index", "id", "task_name")),
-    *(f"model_response.{name}" for name in ("input", "input_tokens", "text", "logprobs", "unconditioned_logprobs")),
+    *(
+        f"model_response.{name}"
+        for name in ("input", "input_tokens", "text", "logprobs", "unconditioned_logprobs")
+    ),
     *("metric", *_OLD),
 )
 """The columns that are read; the few-shot examples and the tokens of the answers are large and not needed."""
@@ -65,7 +68,9 @@ def recognises(path: Path) -> bool:
     if (schema := parquet_schema(path)) is None:
         return False
     names = set(schema.names)
-    return (names >= set(_NEW) and pa.types.is_struct(schema.field("doc").type)) or names >= set(_OLD)
+    return (names >= set(_NEW) and pa.types.is_struct(schema.field("doc").type)) or names >= set(
+        _OLD
+    )
 
 
 def _named(folder: Path) -> list[Path]:
@@ -82,14 +87,18 @@ def read(path: Path, reading: Reading) -> Snapshot:
             answers.append(replace(answer, question=(), text=None))  # the log has these already
         reading.report(number, len(files))
     model = _model(files[0])
-    snapshot = log.snapshot(log.metric(reading.metric), {} if model is None else {"model": model}, notes)
+    snapshot = log.snapshot(
+        log.metric(reading.metric), {} if model is None else {"model": model}, notes
+    )
     return _with_choices(snapshot, answers, log)
 
 
 def _latest(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
     """Return the files of the folder's latest date, and a note on those left out."""
     if not (found := _named(folder)):
-        raise SnapshotError(f"{folder}: needed details_<task>_<date>.parquet files of lighteval, found none")
+        raise SnapshotError(
+            f"{folder}: needed details_<task>_<date>.parquet files of lighteval, found none"
+        )
     if len(models := sorted({str(_model(path)) for path in found})) > 1:
         raise SnapshotError(
             f"{folder}: details of {len(models)} models ({some_of(models, 3)}); name the folder of one of them"
@@ -137,27 +146,44 @@ def _with_choices(snapshot: Snapshot, answers: list[Answer], log: Log) -> Snapsh
     """Return the snapshot with choices where log-likelihoods decided, without options where text did."""
     right, used = log.correctness(snapshot.meta["metric"])
     metrics = [used.get(task, "") for task in log.tasks]
-    generated = np.array([metrics[code] in answers[row].generated for row, code in enumerate(log.task_codes.tolist())])
+    generated = np.array(
+        [
+            metrics[code] in answers[row].generated
+            for row, code in enumerate(log.task_codes.tolist())
+        ]
+    )
     options = LogLikelihoods()
     # The metric is known only after all rows: it tells which half of a merged answer counts.
     for row in np.flatnonzero(~generated).tolist():
         if (answer := answers[row]).logprobs:
             target = list(answer.golds)
-            options.add(row, logprobs=answer.logprobs, priors=answer.priors, texts=answer.option_texts, target=target)
+            options.add(
+                row,
+                logprobs=answer.logprobs,
+                priors=answer.priors,
+                texts=answer.option_texts,
+                target=target,
+            )
     norms = _infer_norms(options, answers, right, log.task_codes, metrics)
     columns, notes = options.columns(right=right, tasks=log.task_codes, norms=norms)
     table, replaced = snapshot.table, dict[str, Any]()
     for name in ("chosen", "gold_share", "margin", "unstable") if columns else ():
         replaced[name] = columns[name]
     for name in ("k", "gold", "golds"):
-        replaced[name] = pc.if_else(pa.array(generated), pa.scalar(None, table[name].type), table[name])
+        replaced[name] = pc.if_else(
+            pa.array(generated), pa.scalar(None, table[name].type), table[name]
+        )
     for name, values in replaced.items():
         spec = table.schema.field(name)
         table = table.set_column(table.schema.get_field_index(name), spec, values.cast(spec.type))
     # A task whose choices are unknown has no norm that is known.
     decided = set(log.task_codes[np.asarray(table["chosen"].is_valid())].tolist())
-    named = norms_in_metadata({task: norms[code] for task, code in log.tasks.items() if code in decided})
-    return replace(snapshot, table=table, meta={**snapshot.meta, **named}, notes=(*snapshot.notes, *notes))
+    named = norms_in_metadata(
+        {task: norms[code] for task, code in log.tasks.items() if code in decided}
+    )
+    return replace(
+        snapshot, table=table, meta={**snapshot.meta, **named}, notes=(*snapshot.notes, *notes)
+    )
 
 
 def _infer_norms(
@@ -172,7 +198,11 @@ def _infer_norms(
     The one whose scores agree with the logged correctness of most rows.
     """
     lost = {name: options.unexplained(right=right, tasks=tasks, norm=name) for name in _NORMS}
-    unspaced = {int(tasks[row]) for row in options.rows if not all(text[:1] == " " for text in answers[row].choices)}
+    unspaced = {
+        int(tasks[row])
+        for row in options.rows
+        if not all(text[:1] == " " for text in answers[row].choices)
+    }
     norms = []
     for code, metric in enumerate(metrics):
         # A snapshot keeps lengths without the space. One more is the length with it only if every option has one.
@@ -214,7 +244,9 @@ class Answer:
     priors: tuple[float, ...]  # the same without the prompt; empty if the log has none
     text: str | None  # generated
     prompt_hash: str | None  # hash of the model's input
-    generated: frozenset[str] = frozenset()  # metrics of `text`, if the question has log-likelihoods as well
+    generated: frozenset[str] = (
+        frozenset()
+    )  # metrics of `text`, if the question has log-likelihoods as well
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -250,11 +282,17 @@ class Answer:
 
     @classmethod
     def _old(cls, row: Mapping[str, Any]) -> Self:
-        options, golds, references = _texts(row, "choices"), _indices(row, "gold_index"), _texts(row, "gold")
+        options, golds, references = (
+            _texts(row, "choices"),
+            _indices(row, "gold_index"),
+            _texts(row, "gold"),
+        )
         metrics, given = _field(row, "metrics", Mapping, "an object"), row.get("predictions") or []
         if not isinstance(given, list):
             raise ValueError(f"predictions must be a list, got {given!r:.40}")
-        firsts = [entry[0] if isinstance(entry, list) and entry else entry for entry in given]  # [-4.7, is_greedy]
+        firsts = [
+            entry[0] if isinstance(entry, list) and entry else entry for entry in given
+        ]  # [-4.7, is_greedy]
         scores = tuple(float(first) for first in firsts if isinstance(first, (int, float)))
         # An open question has no options, and is defined by its references instead.
         question = (_field(row, "example", str, "text"), options or references, golds)
@@ -280,7 +318,11 @@ class Answer:
             return len(self.choices)
         # A generated answer has options if its references are the letters that name them.
         letters = list(ascii_uppercase[: len(self.choices)])
-        return len(letters) if len(letters) > 1 and [text.strip() for text in self.choices] == letters else None
+        return (
+            len(letters)
+            if len(letters) > 1 and [text.strip() for text in self.choices] == letters
+            else None
+        )
 
     @property
     def option_texts(self) -> list[str]:
@@ -349,4 +391,6 @@ def _indices(row: Mapping[str, Any], name: str) -> tuple[int, ...]:
 
 
 def _hash(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256(
+        json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    ).hexdigest()[:16]

@@ -46,7 +46,12 @@ from forgetwatch.snapshot import Snapshot
 
 TOOL: Final = "lm-evaluation-harness"
 
-_NORMS: Final = {"acc": "sum", "acc_norm": "chars", "acc_bytes": "bytes", "acc_mutual_info": "unconditional"}
+_NORMS: Final = {
+    "acc": "sum",
+    "acc_norm": "chars",
+    "acc_bytes": "bytes",
+    "acc_mutual_info": "unconditional",
+}
 """Norm of the score behind each metric of multiple choice; any other metric is tried with the sum."""
 _NEEDED: Final = frozenset(("doc_id", "doc", "target"))
 """Names that a row of the harness has."""
@@ -78,7 +83,9 @@ _COPIED: Final = {
     "fewshot_as_multiturn": "fewshot_as_multiturn",
     "max_length": "max_length",
 }
-_PARTS: Final = frozenset((*_COPIED, "config", "configs", "versions", "n-shot", "n-samples", "model_name"))
+_PARTS: Final = frozenset(
+    (*_COPIED, "config", "configs", "versions", "n-shot", "n-samples", "model_name")
+)
 """Members of a run's results that are read. The machine, the chat template and the totals are not needed."""
 
 
@@ -89,7 +96,9 @@ def recognises(path: Path) -> bool:
     if not begins_json(read_head(path)):
         return False
     names = first_object(path)
-    return set(names) >= _NEEDED or names.get("samples") == "{" or {"results", "configs"} <= set(names)
+    return (
+        set(names) >= _NEEDED or names.get("samples") == "{" or {"results", "configs"} <= set(names)
+    )
 
 
 def read(path: Path, reading: Reading) -> Snapshot:
@@ -168,8 +177,12 @@ class _Answers:
             raise SnapshotError(f"{log.path}: the log has no answers")
         metric = log.metric(self._metric)
         right, used = log.correctness(metric)
-        norms = {task: _NORMS.get(used.get(task, metric).split(",")[0], "sum") for task in log.tasks}
-        columns, notes = self._options.columns(right=right, tasks=log.task_codes, norms=list(norms.values()))
+        norms = {
+            task: _NORMS.get(used.get(task, metric).split(",")[0], "sum") for task in log.tasks
+        }
+        columns, notes = self._options.columns(
+            right=right, tasks=log.task_codes, norms=list(norms.values())
+        )
         meta: dict[str, Any] = {}
         for task, run in runs.items():
             for name, value in run.describe(task).items():
@@ -177,7 +190,9 @@ class _Answers:
                 meta[name] = {**meta.get(name, {}), **value} if isinstance(value, dict) else value
         # A task of generated answers has no norm; with it a log of one norm would count as one of two.
         with_options = set(log.task_codes[self._options.rows].tolist())
-        meta |= norms_in_metadata({task: norms[task] for task, code in log.tasks.items() if code in with_options})
+        meta |= norms_in_metadata(
+            {task: norms[task] for task, code in log.tasks.items() if code in with_options}
+        )
         return log.snapshot(metric, meta, (*self.notes, *_notes(log, runs), *notes), columns)
 
 
@@ -197,7 +212,9 @@ def _notes(log: Log, runs: Mapping[str, Run]) -> Iterator[str]:
 class Run:
     """Description of one run, from its results; empty if there are none."""
 
-    parts: Mapping[str, Any] = field(default_factory=dict)  # the members of the results that are read
+    parts: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # the members of the results that are read
 
     def _of_task(self, part: str, task: str) -> Any:
         by_task = self.parts.get(part)
@@ -222,7 +239,9 @@ class Run:
             return named
         arguments = config.get("model_args") if isinstance(config, dict) else None
         if isinstance(arguments, dict):
-            return next((str(arguments[name]) for name in _MODEL_ORDER if arguments.get(name)), None)
+            return next(
+                (str(arguments[name]) for name in _MODEL_ORDER if arguments.get(name)), None
+            )
         found = dict(_MODEL.findall(arguments)) if isinstance(arguments, str) else {}
         return next((found[name] for name in _MODEL_ORDER if name in found), None)
 
@@ -254,7 +273,11 @@ def _task_and_date(path: Path) -> tuple[str, str]:
 def _run_beside(path: Path) -> tuple[Run, tuple[str, ...]]:
     """Return the run that the results next to a file of samples describe, and a note if they cannot be read."""
     date = _task_and_date(path)[1]
-    named = [file for file in path.parent.glob("*_*.json") if date and file.name.endswith(f"_{date}.json")]
+    named = [
+        file
+        for file in path.parent.glob("*_*.json")
+        if date and file.name.endswith(f"_{date}.json")
+    ]
     # Files of samples may end in .json as well.
     beside = sorted(file for file in named if not _NAME.fullmatch(file.name))
     if not beside:  # the harness names the folder of a model "org__model"
@@ -265,13 +288,17 @@ def _run_beside(path: Path) -> tuple[Run, tuple[str, ...]]:
         if not isinstance(results, dict):
             raise ValueError("no JSON object")
     except (OSError, ValueError, RecursionError) as error:
-        return Run(), (f"{beside[0].name} cannot be read, so nothing is known of the run ({error})",)
+        return Run(), (
+            f"{beside[0].name} cannot be read, so nothing is known of the run ({error})",
+        )
     return Run({name: value for name, value in results.items() if name in _PARTS}), ()
 
 
 def _latest_samples(folder: Path) -> dict[str, Path]:
     """Return the latest file of samples of each task in an output folder, or in the one folder of a model within it."""
-    found = sorted(path for path in folder.rglob("samples_*") if _NAME.fullmatch(path.name) and path.is_file())
+    found = sorted(
+        path for path in folder.rglob("samples_*") if _NAME.fullmatch(path.name) and path.is_file()
+    )
     homes = sorted({path.parent for path in found})
     if len(homes) > 1:
         listed = some_of((home.relative_to(folder) for home in homes), 5)
@@ -294,7 +321,9 @@ def _plain(value: Any) -> Any:
 class _Task:
     """Reader of one task's rows, which adds answers to a log and their log-likelihoods to `options`."""
 
-    def __init__(self, log: Log, options: LogLikelihoods, name: str, config: Mapping[str, Any]) -> None:
+    def __init__(
+        self, log: Log, options: LogLikelihoods, name: str, config: Mapping[str, Any]
+    ) -> None:
         self._log, self._options, self._name = log, options, name
         self._is_choice = config.get("output_type") == "multiple_choice"
         delimiter = config.get("target_delimiter")
@@ -307,7 +336,9 @@ class _Task:
         if not isinstance(row, dict):
             raise ValueError(f"a row is a JSON object, got {type(row).__name__}")
         if lacking := _NEEDED - row.keys():
-            raise ValueError(f"a row of lm-evaluation-harness needs {min(lacking)!r}, and it is not there")
+            raise ValueError(
+                f"a row of lm-evaluation-harness needs {min(lacking)!r}, and it is not there"
+            )
         filtered = row["filter"] if "filter" in row else self._unnamed_filter(row)
         if not isinstance(filtered, str | None):
             raise ValueError(f"the filter must be text, got {type(filtered).__name__}")
@@ -321,7 +352,9 @@ class _Task:
         known = self._filters.find(filtered or "none", item_id, question)
         if known is not None:
             if len(by_sample) != (repeats := self._log.samples(known)):
-                raise ValueError(f"{len(by_sample)} repeats have a metric, and {repeats} under another filter")
+                raise ValueError(
+                    f"{len(by_sample)} repeats have a metric, and {repeats} under another filter"
+                )
             for sample, values in enumerate(by_sample):
                 self._log.add_metrics(known + sample, values)
             return
@@ -341,7 +374,9 @@ class _Task:
                 source_prompt_hash=prompt_hash if isinstance(prompt_hash, str) else None,
                 category=_category(row["doc"]),
             )
-        self._filters.add(index - len(by_sample) + 1)  # an answer is known by the row of its first sample
+        self._filters.add(
+            index - len(by_sample) + 1
+        )  # an answer is known by the row of its first sample
         if logprobs is not None and (len(logprobs) > 1 or self._is_choice):
             self._add_options(index, row, logprobs)
 
@@ -360,7 +395,11 @@ class _Task:
             k //= 2
             logprobs, priors = logprobs[:k], logprobs[k:]
         requests = _requests(row.get("arguments"), k)
-        contexts_vary = requests is not None and k > 1 and any(context != requests[0][0] for context, _ in requests)
+        contexts_vary = (
+            requests is not None
+            and k > 1
+            and any(context != requests[0][0] for context, _ in requests)
+        )
         texts = None
         if requests is not None and not contexts_vary:
             has_delimiter = all(text.startswith(self._delimiter) for _, text in requests)
@@ -373,8 +412,15 @@ class _Task:
 
 def _category(document: Any) -> str | None:
     """Return the category that a document names, of a benchmark that holds several under one task."""
-    found = (document.get(name) for name in ("category", "subject")) if isinstance(document, Mapping) else ()
-    return next((text for text in found if isinstance(text, str) and 0 < len(text) <= _LONGEST_CATEGORY), None)
+    found = (
+        (document.get(name) for name in ("category", "subject"))
+        if isinstance(document, Mapping)
+        else ()
+    )
+    return next(
+        (text for text in found if isinstance(text, str) and 0 < len(text) <= _LONGEST_CATEGORY),
+        None,
+    )
 
 
 class _Filters:
@@ -426,13 +472,18 @@ def _metrics(row: Mapping[str, Any], suffix: str) -> dict[str, Any]:
 def _by_sample(metrics: dict[str, Any], resps: list[Any]) -> list[dict[str, Any]]:
     """Return the metric values of each repeat if a metric has a list of them; else those of the one answer."""
     repeats = len(resps[0]) if len(resps) == 1 and isinstance(resps[0], list) else 1
-    each = {name for name, value in metrics.items() if isinstance(value, list) and len(value) == repeats > 1}
+    each = {
+        name
+        for name, value in metrics.items()
+        if isinstance(value, list) and len(value) == repeats > 1
+    }
     # A list of other numbers is no correctness, whether it is of the repeats or of one answer.
     each = {name for name in each if all(value in (0, 1) for value in metrics[name])}
     if not each:
         return [metrics]
     return [
-        {name: value[sample] if name in each else value for name, value in metrics.items()} for sample in range(repeats)
+        {name: value[sample] if name in each else value for name, value in metrics.items()}
+        for sample in range(repeats)
     ]
 
 
@@ -451,7 +502,9 @@ def _logprobs(resps: list[Any]) -> list[float] | None:
         except (TypeError, ValueError, OverflowError):
             number = None
         if number == math.inf:
-            raise ValueError(f"needed a log-likelihood, got {value!r}; write the log again, or remove the row")
+            raise ValueError(
+                f"needed a log-likelihood, got {value!r}; write the log again, or remove the row"
+            )
         found.append(UNKNOWN if number is None or number > _MAX_LOGPROB else number)
     return found or None
 

@@ -46,7 +46,14 @@ ABSENT: Final = -1
 
 _TRUTH: Final = {"True": 1, "true": 1, "1": 1, "1.0": 1, "False": 0, "false": 0, "0": 0, "0.0": 0}
 # The columns that `Log.add` takes by name; it makes the others itself.
-_EXTRA: Final = frozenset(SCHEMA.names) - {"item_id", "task", "content_hash", "correct", "outcome", "sample"}
+_EXTRA: Final = frozenset(SCHEMA.names) - {
+    "item_id",
+    "task",
+    "content_hash",
+    "correct",
+    "outcome",
+    "sample",
+}
 # Sorted names, because their order in a document depends on the library that read the data.
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _TEXTS: Final = ("output", "question")
@@ -78,7 +85,9 @@ class Reading:
 def refuse_lfs_pointer(path: Path, head: bytes) -> None:
     """Raise SnapshotError if the first bytes of a file are those of a Git LFS pointer."""
     if head.startswith(LFS):
-        raise SnapshotError(f"{path}: a Git LFS pointer, not the data; fetch it with `git lfs pull`")
+        raise SnapshotError(
+            f"{path}: a Git LFS pointer, not the data; fetch it with `git lfs pull`"
+        )
 
 
 def question_hash(question: object) -> str:
@@ -150,7 +159,9 @@ class Log:
         try:
             content_hash = question_hash(question)
         except (TypeError, ValueError, RecursionError) as error:
-            raise SnapshotError(f"{self.path}: the question of item {item_id!r} cannot be read ({error})") from error
+            raise SnapshotError(
+                f"{self.path}: the question of item {item_id!r} cannot be read ({error})"
+            ) from error
         if self._reading.texts:
             columns["question"] = question_text(question).to_json()
         # A column begins with the first row that has it; the rows before it are null.
@@ -172,7 +183,9 @@ class Log:
         for name, values in self._extra.items():
             value = columns.get(name)
             # Long texts as UTF-8: as Python keeps them, one emoji makes a text four times as large.
-            values.append(value.encode("utf-8", "replace") if name in _TEXTS and value is not None else value)
+            values.append(
+                value.encode("utf-8", "replace") if name in _TEXTS and value is not None else value
+            )
         self.add_metrics(row, metrics)
         return row
 
@@ -181,7 +194,9 @@ class Log:
         for name, value in metrics.items():
             right = self._right.get(name)
             if right is None:
-                right = self._right[name] = array("b")  # a byte a row: logs have many rows and metrics
+                right = self._right[name] = array(
+                    "b"
+                )  # a byte a row: logs have many rows and metrics
             if len(right) <= row:
                 right.extend([ABSENT] * (row + 1 - len(right)))
             if isinstance(value, str) and value in _TRUTH:
@@ -211,7 +226,9 @@ class Log:
 
     def items(self) -> dict[str, int]:
         """Return the number of items of each task, by name."""
-        counts = np.bincount(self.task_codes[np.asarray(self._sample) == 0], minlength=len(self.tasks))
+        counts = np.bincount(
+            self.task_codes[np.asarray(self._sample) == 0], minlength=len(self.tasks)
+        )
         return dict(zip(self.tasks, counts.tolist(), strict=True))
 
     @property
@@ -219,7 +236,9 @@ class Log:
         """Codes of the tasks in which a metric is a correctness, by metric, those of `CORRECTNESS` first."""
         tasks, found = self.task_codes, {}
         rank = {name: number for number, name in enumerate(CORRECTNESS)}
-        for name in sorted(self._right, key=lambda name: rank.get(_without_filter(name), len(rank))):
+        for name in sorted(
+            self._right, key=lambda name: rank.get(_without_filter(name), len(rank))
+        ):
             with_values = np.unique(tasks[self._values(name) != ABSENT]).tolist()
             if codes := {code for code in with_values if (name, code) not in self._other}:
                 found[name] = codes
@@ -239,14 +258,18 @@ class Log:
             return usable[0]
         if wanted is None:
             given = ", ".join(map(self._shown, self._right)) or "none"
-            raise SnapshotError(f"{self.path}: no metric in this log is right or wrong for each item; it has {given}")
+            raise SnapshotError(
+                f"{self.path}: no metric in this log is right or wrong for each item; it has {given}"
+            )
         name = wanted.removesuffix(",none")
         if name in usable:
             return name
         if full := next((full for full in usable if _without_filter(full) == name), None):
             return full
         listed = ", ".join(usable) or "none"
-        if other := next((full for full, _ in self._other if name in (full, _without_filter(full))), None):
+        if other := next(
+            (full for full, _ in self._other if name in (full, _without_filter(full))), None
+        ):
             raise SnapshotError(
                 f"{self.path}: {self._shown(other)} is not right or wrong for each item; those that are: {listed}"
             )
@@ -271,13 +294,17 @@ class Log:
 
     def _values(self, metric: str) -> NDArray[np.int8]:
         values = np.full(len(self), ABSENT, np.int8)
-        values[: len(self._right[metric])] = self._right[metric]  # rows after the last value have none
+        values[: len(self._right[metric])] = self._right[
+            metric
+        ]  # rows after the last value have none
         return values
 
     def _shown(self, metric: str) -> str:
         """Return the metric's name, with the first value that is neither right nor wrong."""
         other = next((value for (name, _), value in self._other.items() if name == metric), None)
-        return metric if other is None else f"{metric} (row {other[0] + 1}: {reprlib.repr(other[1])})"
+        return (
+            metric if other is None else f"{metric} (row {other[0] + 1}: {reprlib.repr(other[1])})"
+        )
 
     def snapshot(
         self,
@@ -311,7 +338,11 @@ class Log:
                 "correct": pa.array(right == 1, mask=right == ABSENT),
                 "outcome": self._outcomes(right, used),
                 **self._extra,
-                **{name: pa.array(self._extra[name], pa.binary()) for name in _TEXTS if name in self._extra},
+                **{
+                    name: pa.array(self._extra[name], pa.binary())
+                    for name in _TEXTS
+                    if name in self._extra
+                },
                 "category": self._categories(),
                 **(columns or {}),
             }
@@ -323,10 +354,19 @@ class Log:
                     name: as_array(values, SCHEMA.field(name).type).filter(pa.array(once))
                     for name, values in given.items()
                 }
-                notes = (*notes, f"answers that stand in the log twice and count once: {len(repeats):,}")
+                notes = (
+                    *notes,
+                    f"answers that stand in the log twice and count once: {len(repeats):,}",
+                )
             # Named by task only if a task uses another metric: most logs have one metric for all.
             by_task = {} if set(used.values()) <= {metric} else {"metrics": used}
-            described = {"source": str(self.path), "tool": self.tool, "metric": metric, **by_task, **meta}
+            described = {
+                "source": str(self.path),
+                "tool": self.tool,
+                "metric": metric,
+                **by_task,
+                **meta,
+            }
             return Snapshot.from_columns(given, described, notes)
         except (SnapshotError, UnicodeEncodeError) as error:
             raise SnapshotError(f"{self.path}: {error}") from error
@@ -352,12 +392,20 @@ class Log:
 
     def _answer(self, row: int) -> tuple[object, ...]:
         values = (right[row] if row < len(right) else ABSENT for right in self._right.values())
-        return (*values, self._unscored.get(row), self._extra["output"][row] if "output" in self._extra else None)
+        return (
+            *values,
+            self._unscored.get(row),
+            self._extra["output"][row] if "output" in self._extra else None,
+        )
 
     def _outcomes(self, right: NDArray[np.int8], used: Mapping[str, str]) -> pa.Array:
         outcome, tasks = np.full(len(self), "ok", object), self.task_codes
         for name, code in self.tasks.items():
-            lacking = f"no {used[name]} in the log" if name in used else "no metric of the task is right or wrong"
+            lacking = (
+                f"no {used[name]} in the log"
+                if name in used
+                else "no metric of the task is right or wrong"
+            )
             outcome[(tasks == code) & (right == ABSENT)] = f"unscored: {lacking}"
         for row, reason in self._unscored.items():
             outcome[row] = f"unscored: {reason}"
@@ -370,14 +418,19 @@ class Log:
         for name in dict.fromkeys(used.values()):
             if name != metric:
                 tasks = [task for task, own in used.items() if own == name]
-                notes.append(f"right or wrong is {name} where there is no {metric}: {some_of(tasks, 3)}")
+                notes.append(
+                    f"right or wrong is {name} where there is no {metric}: {some_of(tasks, 3)}"
+                )
         return tuple(notes)
 
     def _categories(self) -> list[str]:
         known = PaperTasks.released()
         by_code = [known.category(name) for name in self.tasks]
         given = self._extra.get("category") or [None] * len(self)
-        return [by_code[code] or own or "" for code, own in zip(self.task_codes.tolist(), given, strict=True)]
+        return [
+            by_code[code] or own or ""
+            for code, own in zip(self.task_codes.tolist(), given, strict=True)
+        ]
 
     def _unique_ids(self) -> list[str]:
         """Return the ids; one that repeats within a task and sample gets a number: "7", "7#2"."""
@@ -417,7 +470,9 @@ class QuestionText:
 
     def to_json(self) -> str:
         """Return the text as it stands in a snapshot's column `question`."""
-        return json.dumps({name: part for name, part in vars(self).items() if part}, ensure_ascii=False)
+        return json.dumps(
+            {name: part for name, part in vars(self).items() if part}, ensure_ascii=False
+        )
 
     @classmethod
     def from_column(cls, text: str) -> QuestionText:
@@ -426,9 +481,15 @@ class QuestionText:
             given = json.loads(text)
         except ValueError:
             given = None
-        if not isinstance(given, dict) or not isinstance(given.get("prompt"), str) or not set(given) <= _PARTS:
+        if (
+            not isinstance(given, dict)
+            or not isinstance(given.get("prompt"), str)
+            or not set(given) <= _PARTS
+        ):
             return cls(prompt=text)
-        choices, answers = (tuple(map(str, given.get(name) or ())) for name in ("choices", "answers"))
+        choices, answers = (
+            tuple(map(str, given.get(name) or ())) for name in ("choices", "answers")
+        )
         return cls(prompt=given["prompt"], choices=choices, answers=answers)
 
 
@@ -447,7 +508,19 @@ class QuestionStore:
 
 # Shown in this order: a document may have both a question and a longer field that is no question.
 _PROMPTS: Final = (
-    *("passage", "context", "question", "query", "prompt", "input", "ctx", "problem", "sentence", "goal", "text"),
+    *(
+        "passage",
+        "context",
+        "question",
+        "query",
+        "prompt",
+        "input",
+        "ctx",
+        "problem",
+        "sentence",
+        "goal",
+        "text",
+    ),
     "instruction",
 )
 _CHOICE_FIELDS: Final = ("choices", "options", "endings", "answers", "mc1_targets")
@@ -462,7 +535,9 @@ def question_text(question: Any) -> QuestionText:
     parts = list(question) if isinstance(question, (list, tuple)) else [question]
     document, rest = (parts[0], parts[1:]) if parts else ("", [])
     answers = tuple(map(str, _as_list(rest[0]))) if rest else ()
-    choices = tuple(map(str, _as_list(rest[1]))) if len(rest) > 1 and rest[1] else _choices(document)
+    choices = (
+        tuple(map(str, _as_list(rest[1]))) if len(rest) > 1 and rest[1] else _choices(document)
+    )
     return QuestionText(prompt=_prompt(document), choices=choices, answers=answers)
 
 
@@ -470,17 +545,23 @@ def _prompt(document: Any) -> str:
     if isinstance(document, str):
         return document
     if isinstance(document, Mapping):
-        texts = {name: text for name, text in document.items() if isinstance(text, str) and text.strip()}
+        texts = {
+            name: text for name, text in document.items() if isinstance(text, str) and text.strip()
+        }
         found = [texts[name] for name in _PROMPTS if name in texts]
         if not found and texts:
-            found = [max(texts.values(), key=len)]  # no known field: the longest text is the likeliest question
+            found = [
+                max(texts.values(), key=len)
+            ]  # no known field: the longest text is the likeliest question
         return "\n\n".join(found) or json.dumps(document, ensure_ascii=False, indent=1, default=str)
     if (
         isinstance(document, list)
         and document
         and all(isinstance(message, Mapping) and "content" in message for message in document)
     ):
-        return "\n\n".join(f"{message.get('role', '')}: {_prompt(message['content'])}" for message in document)
+        return "\n\n".join(
+            f"{message.get('role', '')}: {_prompt(message['content'])}" for message in document
+        )
     return json.dumps(document, ensure_ascii=False, default=str)
 
 

@@ -94,7 +94,9 @@ class ColumnMap:
         if twice := self.fields.keys() & self.constants.keys():
             raise SnapshotError(f"the column {min(twice)!r} is both mapped and set; give it once")
         if broken := [name for name, text in self.constants.items() if not is_text(text)]:
-            raise SnapshotError(f"the column {broken[0]!r} is set to what is no text in UTF-8; give it as UTF-8")
+            raise SnapshotError(
+                f"the column {broken[0]!r} is set to what is no text in UTF-8; give it as UTF-8"
+            )
         given = self.fields.keys() | self.constants.keys()
         if self.match is not None and (lacking := {"output", "gold"} - given):
             raise SnapshotError(f"--match grades output by gold, and {min(lacking)} is not mapped")
@@ -110,7 +112,11 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
     schema = parquet_schema(path, NEEDED) if columns.rows is None else None
     if not columns.fields and columns.match is None:
         by_groups = schema is not None and _are_texts(columns.where, schema)
-        names = schema.names if schema is not None and by_groups else next(read_rows(path, columns.rows), {})
+        names = (
+            schema.names
+            if schema is not None and by_groups
+            else next(read_rows(path, columns.rows), {})
+        )
         own = [name for name in names if name in SCHEMA.names and name not in columns.constants]
         if not own and not by_groups:
             _refuse_no_rows(path, 0, columns, {})
@@ -136,7 +142,10 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
         _add_ids(path, rows, by_order=columns.by_order)
     for row in rows:
         row.pop(_PARTS, None)
-    given = {name: [row.get(name) for row in rows] for name in dict.fromkeys(key for row in rows for key in row)}
+    given = {
+        name: [row.get(name) for row in rows]
+        for name in dict.fromkeys(key for row in rows for key in row)
+    }
     return to_snapshot(path, {name: _uniform(name, values) for name, values in given.items()})
 
 
@@ -149,7 +158,9 @@ def _are_columns(columns: ColumnMap, schema: pa.Schema) -> bool:
         return False
     # Numbers as text: only whole ones are spelled as JSON spells them.
     sources = [
-        schema.field(source).type for name, source in fields.items() if pa.types.is_string(SCHEMA.field(name).type)
+        schema.field(source).type
+        for name, source in fields.items()
+        if pa.types.is_string(SCHEMA.field(name).type)
     ]
     return all(pa.types.is_string(kind) or pa.types.is_integer(kind) for kind in sources)
 
@@ -160,7 +171,12 @@ def _are_texts(where: Iterable[str], schema: pa.Schema) -> bool:
         return False
     kinds = [schema.field(name).type for name in where]
     kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
-    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_boolean)
+    is_text = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_integer,
+        pa.types.is_boolean,
+    )
     return all(any(of_kind(kind) for of_kind in is_text) for kind in kinds)
 
 
@@ -171,7 +187,9 @@ def _selected(path: Path, columns: ColumnMap) -> Snapshot:
     batches = []
     with file_errors(path, NEEDED):
         groups = _row_groups(path, columns.where)
-        for batch in parquet_batches(path, columns=[*names, *others], rows=_SELECTED, groups=groups):
+        for batch in parquet_batches(
+            path, columns=[*names, *others], rows=_SELECTED, groups=groups
+        ):
             kept = pa.array(np.ones(len(batch), bool))
             for name, wanted in columns.where.items():
                 texts = pc.cast(batch.column(name), pa.string())
@@ -184,8 +202,12 @@ def _selected(path: Path, columns: ColumnMap) -> Snapshot:
     found = {}
     for name, source in columns.fields.items():
         array = rows[source].combine_chunks()
-        found[name] = array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
-    constants = {name: pa.array([text] * len(rows), pa.string()) for name, text in columns.constants.items()}
+        found[name] = (
+            array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
+        )
+    constants = {
+        name: pa.array([text] * len(rows), pa.string()) for name, text in columns.constants.items()
+    }
     return to_snapshot(path, {**found, **constants})
 
 
@@ -195,8 +217,12 @@ def _row_groups(path: Path, where: Mapping[str, str]) -> list[int]:
     with pq.ParquetFile(path) as file:
         for number in range(file.metadata.num_row_groups):
             group = check_row_group(file, number)
-            chunks = {chunk.path_in_schema: chunk for chunk in map(group.column, range(group.num_columns))}
-            if all(_may_hold(chunks[name], wanted) for name, wanted in where.items() if name in chunks):
+            chunks = {
+                chunk.path_in_schema: chunk for chunk in map(group.column, range(group.num_columns))
+            }
+            if all(
+                _may_hold(chunks[name], wanted) for name, wanted in where.items() if name in chunks
+            ):
                 found.append(number)
     return found
 
@@ -217,7 +243,10 @@ def _refuse_selection(path: Path, columns: ColumnMap) -> None:
     for batch in parquet_batches(path, columns=list(seen), rows=_SELECTED, kept=False):
         total += len(batch)
         for name, texts in seen.items():
-            texts |= {text or "" for text in pc.unique(pc.cast(batch.column(name), pa.string())).to_pylist()}
+            texts |= {
+                text or ""
+                for text in pc.unique(pc.cast(batch.column(name), pa.string())).to_pylist()
+            }
             seen[name] = set(sorted(texts)[:_SEEN])
     _refuse_no_rows(path, total, columns, seen)
 
@@ -238,7 +267,11 @@ def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: ColumnMap)
         # Parquet has values that JSON has not, such as dates: they are hashed as text.
         text = json.dumps(made[QUESTION], sort_keys=True, ensure_ascii=False, default=str)
         made.setdefault("content_hash", _hash(text))
-        names = [name for name in row if is_part_of_question(str(name)) and name not in columns.fields.values()]
+        names = [
+            name
+            for name in row
+            if is_part_of_question(str(name)) and name not in columns.fields.values()
+        ]
         made[_PARTS] = json.dumps({name: row[name] for name in names}, sort_keys=True, default=str)
     return made
 
@@ -334,9 +367,13 @@ def _check_fields(path: Path, rows: Sequence[Mapping[str, Any]], columns: Column
             )
 
 
-def _refuse_no_rows(path: Path, number: int, columns: ColumnMap, seen: Mapping[str, set[str]]) -> None:
+def _refuse_no_rows(
+    path: Path, number: int, columns: ColumnMap, seen: Mapping[str, set[str]]
+) -> None:
     if not number:
         raise SnapshotError(f"{path}: the table has no rows")
     wanted = " and ".join(f"{name}={text}" for name, text in columns.where.items())
-    found = "; ".join(f"{name} is {', '.join(map(repr, sorted(seen[name])))}" for name in columns.where)
+    found = "; ".join(
+        f"{name} is {', '.join(map(repr, sorted(seen[name])))}" for name in columns.where
+    )
     raise SnapshotError(f"{path}: none of its {number:,} rows has {wanted}; in the file {found}")

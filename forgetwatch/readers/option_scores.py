@@ -125,7 +125,11 @@ class LogLikelihoods:
         """
         if not len(self):
             return {}, ()
-        found, task, correct = self._choices(norms, right, tasks), tasks[self.rows], right[self.rows]
+        found, task, correct = (
+            self._choices(norms, right, tasks),
+            tasks[self.rows],
+            right[self.rows],
+        )
         undecided = np.zeros(len(self), bool)
         for code in np.unique(task).tolist():
             scored = (task == code) & (found.best != NONE) & (correct >= 0)
@@ -145,7 +149,10 @@ class LogLikelihoods:
         """Return the choices of all rows with options, each by the norm of its task."""
         correct, task, k = right[self.rows], tasks[self.rows], self.k
         norm = np.array(norms, object)[task]
-        lengths = {"chars": np.array(self._chars, np.float64), "bytes": np.array(self._bytes, np.float64)}
+        lengths = {
+            "chars": np.array(self._chars, np.float64),
+            "bytes": np.array(self._bytes, np.float64),
+        }
         # Rows without texts were stored with length 0, which would count as an empty option.
         for values in lengths.values():
             values[np.repeat(np.asarray(self._has_lengths) == 0, k)] = np.nan
@@ -166,16 +173,25 @@ class LogLikelihoods:
         by_index, by_text = np.array(self._by_index), np.array(self._by_text)
         gold = np.full(len(k), NONE)
         for code in np.unique(task).tolist():
-            rows = task == code  # digits mean one thing within a task, and may mean another in the next
+            rows = (
+                task == code
+            )  # digits mean one thing within a task, and may mean another in the next
             gold[rows] = choose_target(by_index[rows], by_text[rows], best[rows], correct[rows])
-        named = [(row, option) for row, options in self._several_golds.items() for option in options]
+        named = [
+            (row, option) for row, options in self._several_golds.items() for option in options
+        ]
         several = np.array(named, np.int64).reshape(-1, 2)
-        return option_mask(k, np.arange(len(k)), gold) | option_mask(k, several[:, 0], several[:, 1])
+        return option_mask(k, np.arange(len(k)), gold) | option_mask(
+            k, several[:, 0], several[:, 1]
+        )
 
     def _columns(self, found: Choices, rows: int) -> dict[str, pa.Array]:
         """Return the columns over all rows of the log, null where a row has no options."""
         index, k = self.rows, self.k
-        has_lengths, has_priors = np.asarray(self._has_lengths, bool), np.asarray(self._has_priors, bool)
+        has_lengths, has_priors = (
+            np.asarray(self._has_lengths, bool),
+            np.asarray(self._has_priors, bool),
+        )
 
         def scalars(values: Any, valid: Bools) -> pa.Array:
             column, null = np.zeros(rows, np.asarray(values).dtype), np.ones(rows, bool)
@@ -227,7 +243,9 @@ def _notes(found: Choices, undecided: int) -> tuple[str, ...]:
             "logged, and the option chosen is the best that agrees with it"
         )
     if undecided:
-        notes.append(f"which option was chosen does not follow from the log-likelihoods: {undecided:,} items")
+        notes.append(
+            f"which option was chosen does not follow from the log-likelihoods: {undecided:,} items"
+        )
     return tuple(notes)
 
 
@@ -253,7 +271,9 @@ def choose_target(index: Ints, text: Ints, best: Ints, right: Correct) -> Ints:
     names by the one and the other, `best` that with the highest score, each -1 for none [rows].
     """
     differs = (index != NONE) & (text != NONE) & (index != text) & (best != NONE) & (right >= 0)
-    fits_index, fits_text = (((best == gold) == (right == 1))[differs].sum() for gold in (index, text))
+    fits_index, fits_text = (
+        ((best == gold) == (right == 1))[differs].sum() for gold in (index, text)
+    )
     first, second = (text, index) if fits_text > fits_index else (index, text)
     return np.where(first != NONE, first, second)
 
@@ -270,12 +290,18 @@ def reconcile(scores: Floats, k: Ints, golds: Bools, right: Correct) -> Choices:
         right: Logged correctness [rows].
     """
     # `golds` may be incomplete here, which changes the share and not the choice.
-    best, row, start = decide(scores, k, golds).chosen, np.repeat(np.arange(len(k)), k), np.cumsum(k) - k
+    best, row, start = (
+        decide(scores, k, golds).chosen,
+        np.repeat(np.arange(len(k)), k),
+        np.cumsum(k) - k,
+    )
     usable = best != NONE
     # The correctness gives a right option that the log does not name: the best if right, the other of two if wrong.
     unnamed = usable & ~np.logical_or.reduceat(golds, start)
     follows = unnamed & ((right == 1) | ((right == 0) & (k == 2)))
-    golds = golds | option_mask(k, np.flatnonzero(follows), np.where(right == 1, best, 1 - best)[follows])
+    golds = golds | option_mask(
+        k, np.flatnonzero(follows), np.where(right == 1, best, 1 - best)[follows]
+    )
     found = decide(scores, k, golds)
     known = np.logical_or.reduceat(golds, start)
     # A best of -1 would reach into the row before; `usable` excludes those rows below.
@@ -283,7 +309,9 @@ def reconcile(scores: Floats, k: Ints, golds: Bools, right: Correct) -> Choices:
     against = usable & known & (right >= 0) & (is_right != (right == 1))
     # In a contradiction the best option that agrees with the correctness counts as chosen.
     fitting = np.where((golds == (right == 1)[row]) & usable[row], scores, -np.inf)
-    second = np.where(np.maximum.reduceat(fitting, start) == -np.inf, NONE, decide(fitting, k, golds).chosen)
+    second = np.where(
+        np.maximum.reduceat(fitting, start) == -np.inf, NONE, decide(fitting, k, golds).chosen
+    )
     # Golds as scores of 1 and 0: the first of equals is the first right option.
     first_gold = decide(golds.astype(float), k, golds).chosen
     return Choices(
@@ -332,11 +360,16 @@ def target_options(target: object, k: int, texts: Sequence[str] | None) -> tuple
     if isinstance(target, str) and not _LIST_OF_INDICES.fullmatch(target):
         index = [int(target)] if _INDEX.fullmatch(target) and int(target) < k else []
         text = target.strip()
-        if len(same := [option for option, own in enumerate(texts or ()) if own.strip() == text]) == 1:
+        if (
+            len(same := [option for option, own in enumerate(texts or ()) if own.strip() == text])
+            == 1
+        ):
             return index, same[0]
         letter = ascii_uppercase.find(text) if len(text) == 1 else NONE
         return index, letter if letter < k else NONE
-    named = [int(digits) for digits in _INDEX.findall(target)] if isinstance(target, str) else target
+    named = (
+        [int(digits) for digits in _INDEX.findall(target)] if isinstance(target, str) else target
+    )
     listed: list[object] = named if isinstance(named, list) else [named]
     indices = [value for value in listed if isinstance(value, int) and not isinstance(value, bool)]
     if len(indices) < len(listed):

@@ -65,13 +65,17 @@ def load_snapshot(
 def is_outcomes(given: str) -> bool:
     """Return True if a file or folder exists and is not a model."""
     path = Path(given)
-    is_model = path.is_dir() and any((path / name).is_file() for name in ("config.json", "adapter_config.json"))
+    is_model = path.is_dir() and any(
+        (path / name).is_file() for name in ("config.json", "adapter_config.json")
+    )
     return path.exists() and not is_model
 
 
 def _load(path: Path, reading: Reading) -> Snapshot:
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise SnapshotError(f"{path}: needed a regular file, got a pipe or device; write it to a file first")
+        raise SnapshotError(
+            f"{path}: needed a regular file, got a pipe or device; write it to a file first"
+        )
     head = read_head(path)
     if not head and path.is_file():
         raise SnapshotError(f"{path}: the file is empty")
@@ -126,5 +130,7 @@ def _is_text(head: bytes) -> bool:
     try:
         head.decode("utf-8")
     except UnicodeDecodeError as error:
-        return error.end == len(head) and error.start > len(head) - 4  # a character cut by the end of the head
+        return (
+            error.end == len(head) and error.start > len(head) - 4
+        )  # a character cut by the end of the head
     return True

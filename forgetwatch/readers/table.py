@@ -39,7 +39,14 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import SnapshotError, some_of
-from forgetwatch.files.reading import DAMAGE, csv_dialect, file_errors, read_content, read_head, table_text
+from forgetwatch.files.reading import (
+    DAMAGE,
+    csv_dialect,
+    file_errors,
+    read_content,
+    read_head,
+    table_text,
+)
 from forgetwatch.files.rows import table_rows
 from forgetwatch.files.table_files import read_parquet as read_parquet_table
 from forgetwatch.probes.row_files import PLACES, USUAL_NAMES
@@ -64,7 +71,18 @@ _CSV_BLOCK: Final = 2**26
 
 
 _OUTCOMES: Final = (
-    *("correct", "is_correct", "acc", "score", "result", "passed", "success", "right", "reward", "valid"),
+    *(
+        "correct",
+        "is_correct",
+        "acc",
+        "score",
+        "result",
+        "passed",
+        "success",
+        "right",
+        "reward",
+        "valid",
+    ),
 )
 
 
@@ -80,7 +98,16 @@ _OUTPUTS: Final = (
 )
 
 
-_GOLDS: Final = ("gold", "gt", "target", "reference", "standard_answer", "expected", "answer", "label")
+_GOLDS: Final = (
+    "gold",
+    "gt",
+    "target",
+    "reference",
+    "standard_answer",
+    "expected",
+    "answer",
+    "label",
+)
 """Usual names of columns in tables of other tools, in lower case."""
 
 
@@ -101,7 +128,10 @@ def read_csv(path: Path) -> Snapshot:
     """Return the outcomes in a CSV file with a header line."""
     with file_errors(path, "a table in CSV"):
         delimiter, text = csv_dialect(table_text(read_content(path, "a table in CSV")))
-        names = next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), [])
+        names = next(
+            (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row),
+            [],
+        )
         data = text.encode()
         _refuse_twice(path, names)
         # A quote inside a quoted cell is doubled; one within another cell, as an inch sign, stands alone.
@@ -138,14 +168,22 @@ def read_jsonl(path: Path) -> Snapshot:
     """Return the outcomes in a JSONL file, one object per row, or in one JSON array of such objects."""
     rows = list[dict[str, Any]]()
     for _, row in table_rows(path):
-        is_probe = {"prompt", "answer"} <= set(row) and not {*_OUTCOMES, *_OUTPUTS, "completion"} & set(row)
+        is_probe = {"prompt", "answer"} <= set(row) and not {
+            *_OUTCOMES,
+            *_OUTPUTS,
+            "completion",
+        } & set(row)
         if is_probe or "forgetwatch_probe" in row:
-            raise SnapshotError(f"{path}: a probe (questions), not outcomes; score a model on it with --probe")
+            raise SnapshotError(
+                f"{path}: a probe (questions), not outcomes; score a model on it with --probe"
+            )
         rows.append(row)
     if len(rows) == 1 and not {"item_id", "correct"} & set(rows[0]):
         _refuse_rows_within(path, rows[0])
     names = dict.fromkeys(name for row in rows for name in row)
-    return to_snapshot(path, {name: [row.get(name) for row in rows] for name in names} if rows else {})
+    return to_snapshot(
+        path, {name: [row.get(name) for row in rows] for name in names} if rows else {}
+    )
 
 
 def _refuse_rows_within(path: Path, document: Mapping[str, Any]) -> None:
@@ -159,10 +197,18 @@ def _refuse_rows_within(path: Path, document: Mapping[str, Any]) -> None:
         )
 
 
-def _members(document: Mapping[str, Any], path: str) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+def _members(
+    document: Mapping[str, Any], path: str
+) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
     """Yield (path, objects) of each member of the document and of the objects in it, four levels deep."""
     for name, member in document.items():
-        inner = member.values() if isinstance(member, Mapping) else member if isinstance(member, list) else ()
+        inner = (
+            member.values()
+            if isinstance(member, Mapping)
+            else member
+            if isinstance(member, list)
+            else ()
+        )
         yield f"{path}{name}", [one for one in inner if isinstance(one, Mapping)]
         if isinstance(member, Mapping) and path.count(".") < _DEEPEST:
             yield from _members(member, f"{path}{name}.")
@@ -212,7 +258,11 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
         _refuse_ids_of_subjects(path, columns["item_id"], given)
     _reconcile_outcomes(columns)
     try:
-        notes = (*clean_scores(columns), *_drop_impossible_choices(columns), *_contradictions(columns))
+        notes = (
+            *clean_scores(columns),
+            *_drop_impossible_choices(columns),
+            *_contradictions(columns),
+        )
         return Snapshot.from_columns(columns, {"source": str(path)}, notes)
     except SnapshotError as error:
         raise SnapshotError(f"{path}: {error}") from error
@@ -235,18 +285,31 @@ def _conversion(path: Path, given: Mapping[str, Any]) -> str:
     def named(names: Sequence[str]) -> str | None:
         return next((own[name] for name in names if name in own), None)
 
-    number = next((own[name] for name in USUAL_NAMES["id"] if name in own and _are_unique(given[own[name]])), None)
+    number = next(
+        (own[name] for name in USUAL_NAMES["id"] if name in own and _are_unique(given[own[name]])),
+        None,
+    )
     question = named(USUAL_NAMES["prompt"])
-    key, value = ("question", question) if question and number in (None, *map(own.get, PLACES)) else ("item_id", number)
+    key, value = (
+        ("question", question)
+        if question and number in (None, *map(own.get, PLACES))
+        else ("item_id", number)
+    )
     outcomes = {own[name]: _truths(given[own[name]]) for name in _OUTCOMES if name in own}
     outcome = next((name for name, truths in outcomes.items() if len(truths) == 2), None)
     output, gold = named(_OUTPUTS), named(_GOLDS)
     taken = [("correct", outcome)] if outcome else [("output", output), ("gold", gold)]
-    if value is not None and (outcome or (output and gold and not outcomes and not _truths(given[gold]))):
-        pairs = " ".join(f"--map {part}={shlex.quote(str(column))}" for part, column in [(key, value), *taken])
+    if value is not None and (
+        outcome or (output and gold and not outcomes and not _truths(given[gold]))
+    ):
+        pairs = " ".join(
+            f"--map {part}={shlex.quote(str(column))}" for part, column in [(key, value), *taken]
+        )
         match = "" if outcome else " --match contains"
         return f"`forgetwatch convert {shlex.quote(str(path))} {pairs}{match} -o out.parquet` takes them, if meant"
-    if constant := next(((name, truths.pop()) for name, truths in outcomes.items() if len(truths) == 1), None):
+    if constant := next(
+        ((name, truths.pop()) for name, truths in outcomes.items() if len(truths) == 1), None
+    ):
         kind = "" if constant[1] else ": a list of failures only, without what was right"
         return f"{constant[0]!r} is {str(constant[1]).lower()} in every row{kind}; needed the outcomes of all questions"
     return (
@@ -262,7 +325,9 @@ def _are_unique(values: Any) -> bool:
 
 def _truths(values: Any) -> set[bool]:
     """Return the truth values that a column holds; none if it holds anything else."""
-    found = {str(value).strip().lower() for value in values if str(value).strip() not in ("", "None")}
+    found = {
+        str(value).strip().lower() for value in values if str(value).strip() not in ("", "None")
+    }
     return {_TRUTH[text] for text in found} if found <= _TRUTH.keys() else set()
 
 
@@ -306,7 +371,9 @@ def _column(path: Path, name: str, values: Any, kind: pa.DataType) -> pa.Array:
         return _by_value(path, name, values, kind, lambda value: _exact(value, kind))
 
 
-def _by_value(path: Path, name: str, values: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> pa.Array:
+def _by_value(
+    path: Path, name: str, values: Any, kind: pa.DataType, convert: Callable[[Any], Any]
+) -> pa.Array:
     """Return one column, converted value by value."""
     listed = values.to_pylist() if isinstance(values, pa.Array) else values
     converted = []
@@ -316,7 +383,9 @@ def _by_value(path: Path, name: str, values: Any, kind: pa.DataType, convert: Ca
         except DAMAGE as error:
             expected = "0, 1, true, false or empty" if pa.types.is_boolean(kind) else str(kind)
             shown = str(value) if len(str(value)) <= 40 else f"{str(value)[:40]}..."
-            raise SnapshotError(f"{path}, row {row}: {name} must be {expected}, got {shown!r}") from error
+            raise SnapshotError(
+                f"{path}, row {row}: {name} must be {expected}, got {shown!r}"
+            ) from error
     return pa.array(converted, type=kind)
 
 
@@ -351,7 +420,9 @@ def _exact(value: Any, kind: pa.DataType) -> Any:
             raise TypeError(type(value).__name__)
         # A null among the scores of an item is a score that is missing, and nan one that the model gave.
         floats = pa.types.is_floating(kind.value_type)
-        return [None if part is None and floats else _exact(part, kind.value_type) for part in value]
+        return [
+            None if part is None and floats else _exact(part, kind.value_type) for part in value
+        ]
     if isinstance(value, bool) or "_" in str(value):  # Python would read 4_0 as 40
         raise ValueError(value)
     number = float(value)
@@ -370,7 +441,9 @@ def _reconcile_outcomes(columns: dict[str, Any]) -> None:
     outcome = pc.coalesce(columns["outcome"], default) if "outcome" in columns else default
     unscored = pc.starts_with(outcome, "unscored")
     columns["correct"] = pc.if_else(unscored, pa.scalar(None, pa.bool_()), columns["correct"])
-    columns["outcome"] = pc.if_else(pc.and_(pc.is_null(columns["correct"]), pc.invert(unscored)), default, outcome)
+    columns["outcome"] = pc.if_else(
+        pc.and_(pc.is_null(columns["correct"]), pc.invert(unscored)), default, outcome
+    )
 
 
 def _drop_impossible_choices(columns: dict[str, Any]) -> tuple[str, ...]:
@@ -379,11 +452,19 @@ def _drop_impossible_choices(columns: dict[str, Any]) -> tuple[str, ...]:
         return ()
     chosen = np.asarray(pc.fill_null(columns["chosen"], NONE), dtype=np.int64)
     given = ~np.asarray(pc.is_null(columns["chosen"]))
-    k = np.asarray(pc.fill_null(columns["k"], NONE), dtype=np.int64) if "k" in columns else np.full(len(chosen), NONE)
+    k = (
+        np.asarray(pc.fill_null(columns["k"], NONE), dtype=np.int64)
+        if "k" in columns
+        else np.full(len(chosen), NONE)
+    )
     impossible = given & ((chosen < 0) | ((k != NONE) & (chosen >= k)))
     columns["chosen"] = pa.array(chosen, type=pa.int32(), mask=impossible | ~given)
     count = int(impossible.sum())
-    return (f"{count:,} chosen options are outside their items' options and count as no answer",) if count else ()
+    return (
+        (f"{count:,} chosen options are outside their items' options and count as no answer",)
+        if count
+        else ()
+    )
 
 
 def _contradictions(columns: dict[str, Any]) -> tuple[str, ...]:
@@ -395,7 +476,11 @@ def _contradictions(columns: dict[str, Any]) -> tuple[str, ...]:
         return ()
     agrees = pc.equal(pc.equal(columns["chosen"], columns["gold"]), columns["correct"])
     count = int(pc.sum(pc.invert(agrees)).as_py() or 0)
-    return (f"rows whose `correct` is not what chosen and gold say: {count:,}; both count from 0",) if count else ()
+    return (
+        (f"rows whose `correct` is not what chosen and gold say: {count:,}; both count from 0",)
+        if count
+        else ()
+    )
 
 
 _SHARES: Final = ("gold_share", "option_mass")
@@ -417,13 +502,19 @@ def clean_scores(columns: dict[str, Any]) -> tuple[str, ...]:
             continue
         checked[name] = as_array(values, SCHEMA.field(name).type)
         # A list may hold nothing, as the scores of open answers do.
-        if name not in ("item_id", "k") and not (isinstance(values, list) and all(value is None for value in values)):
+        if name not in ("item_id", "k") and not (
+            isinstance(values, list) and all(value is None for value in values)
+        ):
             scores[name] = checked[name]
     # Before anything is cleaned: a note on missing scores would hide the reason.
     check_ranges(pa.table(checked))
     columns |= scores
     notes = [_note_not_finite(columns)] if "choice_logprobs" in scores else []
-    notes += [_clean_logprobs(columns, name) for name in ("choice_logprobs", "choice_priors") if name in scores]
+    notes += [
+        _clean_logprobs(columns, name)
+        for name in ("choice_logprobs", "choice_priors")
+        if name in scores
+    ]
     for name in _SHARES:
         if name in scores:
             share = np.asarray(columns[name], np.float64)
@@ -432,7 +523,9 @@ def clean_scores(columns: dict[str, Any]) -> tuple[str, ...]:
         margin = np.asarray(columns["margin"], np.float64)
         columns["margin"] = pa.array(np.maximum(margin, 0.0), mask=~np.isfinite(margin))
         if infinite := int(np.isinf(margin).sum()):
-            notes.append(f"margin of {infinite:,} of {len(margin):,} rows is infinite, and counts as missing")
+            notes.append(
+                f"margin of {infinite:,} of {len(margin):,} rows is infinite, and counts as missing"
+            )
     return tuple(filter(None, notes))
 
 
@@ -440,21 +533,33 @@ def _note_not_finite(columns: dict[str, Any]) -> str:
     """Mark answers with NaN among their log-likelihoods, or nothing but minus infinity, and return a note."""
     lists = columns["choice_logprobs"]
     values, row = pc.list_flatten(lists), flat_values(lists)[1]
-    nan, finite = (np.asarray(pc.fill_null(test(values), False)) for test in (pc.is_nan, pc.is_finite))
+    nan, finite = (
+        np.asarray(pc.fill_null(test(values), False)) for test in (pc.is_nan, pc.is_finite)
+    )
     is_nan, is_finite, has_value = (
-        np.bincount(row[which], minlength=len(lists)) > 0 for which in (nan, finite, np.asarray(values.is_valid()))
+        np.bincount(row[which], minlength=len(lists)) > 0
+        for which in (nan, finite, np.asarray(values.is_valid()))
     )
     right = as_array(columns["correct"], pa.bool_())
     broken = pa.array((is_nan | (has_value & ~is_finite)) & np.asarray(right.is_valid()))
     if not (number := int(pc.sum(broken).as_py() or 0)):
         return ""
     ok = pa.array(["ok"] * len(right))
-    columns["outcome"] = pc.if_else(broken, NOT_FINITE, as_array(columns.get("outcome", ok), pa.string()))
+    columns["outcome"] = pc.if_else(
+        broken, NOT_FINITE, as_array(columns.get("outcome", ok), pa.string())
+    )
     columns["correct"] = pc.if_else(broken, pa.scalar(False), right)
-    for name, value in (("chosen", None), ("gold_share", 0.0), ("margin", None), ("choice_logprobs", None)):
+    for name, value in (
+        ("chosen", None),
+        ("gold_share", 0.0),
+        ("margin", None),
+        ("choice_logprobs", None),
+    ):
         if columns.get(name) is not None:
             kind = SCHEMA.field(name).type
-            columns[name] = pc.if_else(broken, pa.scalar(value, kind), as_array(columns[name], kind))
+            columns[name] = pc.if_else(
+                broken, pa.scalar(value, kind), as_array(columns[name], kind)
+            )
     return f"answers whose log-likelihoods are not finite, and that count as wrong: {number:,} of {len(right):,}"
 
 

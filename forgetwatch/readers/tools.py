@@ -71,7 +71,9 @@ class Tool:
 
 def _first(row: Row, *paths: str) -> Any:
     """Return the first value of these fields that the row has; None if it has none of them."""
-    return next((value for path in paths if (value := value_at(row, path)) not in (ABSENT, None)), None)
+    return next(
+        (value for path in paths if (value := value_at(row, path)) not in (ABSENT, None)), None
+    )
 
 
 def _id(row: Row, *paths: str) -> str | None:
@@ -88,11 +90,18 @@ def _text(value: Any) -> str | None:
 
 def _evalscope(row: Row) -> Answers:
     # The messages have an id of their own in each run.
-    asked = [message["content"] for message in row.get("messages") or () if message.get("role") != "assistant"]
+    asked = [
+        message["content"]
+        for message in row.get("messages") or ()
+        if message.get("role") != "assistant"
+    ]
     are_texts = asked and all(isinstance(text, str) for text in asked)
     yield {
         "item_id": _id(row, "sample_score.group_id", "sample_score.sample_id", "index"),
-        "question": ["\n\n".join(asked) if are_texts else asked or row.get("input"), row.get("target")],
+        "question": [
+            "\n\n".join(asked) if are_texts else asked or row.get("input"),
+            row.get("target"),
+        ],
         "metrics": row["sample_score"]["score"]["value"],
         "output": _first(row, "sample_score.score.prediction"),
     }
@@ -292,10 +301,14 @@ def read(path: Path, reading: Reading) -> Snapshot:
     """Read the outcomes in a file or folder of one of the tools."""
     tool = find_tool(path)
     if tool is None:
-        raise SnapshotError(f"{path}: needed a log of {', '.join(dict.fromkeys(tool.name for tool in TOOLS))}")
+        raise SnapshotError(
+            f"{path}: needed a log of {', '.join(dict.fromkeys(tool.name for tool in TOOLS))}"
+        )
     log = Log(path, tool.name, reading)
     files = _files(path, tool) if path.is_dir() else [path]
-    places = [re.search(tool.place, file.absolute().as_posix()) if tool.place else None for file in files]
+    places = [
+        re.search(tool.place, file.absolute().as_posix()) if tool.place else None for file in files
+    ]
     named = [place.groupdict() if place else {} for place in places]
     models = {place["model"] for place in named if "model" in place}
     by_task = {place.get("task", ""): file for place, file in zip(named, files, strict=True)}
@@ -312,10 +325,16 @@ def read(path: Path, reading: Reading) -> Snapshot:
                         times[task, answer["item_id"]] += 1
                     log.add(task=task, **answer)
             except _MISREAD as error:
-                raise SnapshotError(f"{file}, row {at}: not a row of {tool.name} ({error!r:.120})") from error
+                raise SnapshotError(
+                    f"{file}, row {at}: not a row of {tool.name} ({error!r:.120})"
+                ) from error
         reading.report(number, len(by_task))
     if len(models) > 1:
-        remedy = f"; `forgetwatch convert` with --where {tool.model}=MODEL takes one" if tool.model else ""
+        remedy = (
+            f"; `forgetwatch convert` with --where {tool.model}=MODEL takes one"
+            if tool.model
+            else ""
+        )
         raise SnapshotError(
             f"{path}: needed the log of one model, got {len(models)}: {some_of(sorted(models), 5)}{remedy}"
         )
@@ -325,7 +344,11 @@ def read(path: Path, reading: Reading) -> Snapshot:
 def _beside(file: Path) -> dict[tuple[Any, Any], Any]:
     """Return the questions of HELM by instance and perturbation, from the file beside the statistics."""
     instances = file.with_name("instances.json")
-    return {_place_of(row): row.get("input") for row in read_rows(instances)} if instances.is_file() else {}
+    return (
+        {_place_of(row): row.get("input") for row in read_rows(instances)}
+        if instances.is_file()
+        else {}
+    )
 
 
 def _place_of(row: Row) -> tuple[Any, Any]:

@@ -30,7 +30,15 @@ from forgetwatch.comparing.verdict import TOLERANCE, Tolerance
 from forgetwatch.errors import SnapshotError
 from forgetwatch.measures.known_items import KNOWN
 from forgetwatch.report.best_look import RunLook, look_to_keep
-from forgetwatch.report.places import ADAPTER, CONFIG, UNKNOWN, Place, RunPlaces, is_model, places_of
+from forgetwatch.report.places import (
+    ADAPTER,
+    CONFIG,
+    UNKNOWN,
+    Place,
+    RunPlaces,
+    is_model,
+    places_of,
+)
 from forgetwatch.run_folder.description import (
     PROBE,
     RUN_FOLDER,
@@ -53,20 +61,28 @@ def _kind(folder: Path) -> str | None:
     return None if found is None else str(found)
 
 
-def merge_command(before: Path | str, after: Path | str, probe: str | None = None, *options: str) -> str:
+def merge_command(
+    before: Path | str, after: Path | str, probe: str | None = None, *options: str
+) -> str:
     """Return the command that merges two models on a probe, if both are on disk; empty if not.
 
     By default the probe is that of the run whose checkpoint comes after.
     """
     base, tuned = Path(before), Path(after)
     try:
-        are_models = (base / CONFIG).is_file() and is_model(tuned) and len({_kind(base), _kind(tuned)} - {None}) < 2
+        are_models = (
+            (base / CONFIG).is_file()
+            and is_model(tuned)
+            and len({_kind(base), _kind(tuned)} - {None}) < 2
+        )
         of_run = tuned.parent / RUN_FOLDER / PROBE
         named = str(of_run) if probe is None and of_run.is_file() else probe
     except (OSError, ValueError):  # a model in memory may have any name
         return ""
     given = [*options] if named is None else ["--probe", named, *options]
-    return shlex.join(["forgetwatch", "merge", str(before), str(after), *given]) if are_models else ""
+    return (
+        shlex.join(["forgetwatch", "merge", str(before), str(after), *given]) if are_models else ""
+    )
 
 
 Kind = Literal["verdict", "none", "measure", "earlier", "keep", "save", "merge", "replay", "change"]
@@ -103,7 +119,18 @@ _ROWS: Final = (20, 2000)
 """Fewest and most rows that a command asks for."""
 
 
-_ONLINE: Final = ("GRPO", "RLOO", "PPO", "Online", "Nash", "XPO", "SDPO", "GKD", "SDFT", "Distillation")
+_ONLINE: Final = (
+    "GRPO",
+    "RLOO",
+    "PPO",
+    "Online",
+    "Nash",
+    "XPO",
+    "SDPO",
+    "GKD",
+    "SDFT",
+    "Distillation",
+)
 """Parts of the names of trainers that train on texts that a model writes meanwhile."""
 
 
@@ -164,7 +191,9 @@ def advise(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANC
     """
     own = trajectory.own
     if len(own) < 2:
-        raise SnapshotError(f"{run}: needed a look after the start, found none; there is nothing to advise on yet")
+        raise SnapshotError(
+            f"{run}: needed a look after the start, found none; there is nothing to advise on yet"
+        )
     places = places_of(trajectory, run)
     described = Description.read(find_run_folder(run))
     after = "" if places.end is None else str(places.end)
@@ -232,7 +261,10 @@ def _settled(case: _Case, run: str) -> Advice | None:
         learned = "" if case.task is None else f". New task: {case.task}"
         return Advice(kind="none", text=f"nothing to do: {made.word}, {made.sentence}{learned}")
     if made.next == "measure the end":
-        return Advice(kind="measure", text=f"the model that the training left has no look: {made.sentence}; score it")
+        return Advice(
+            kind="measure",
+            text=f"the model that the training left has no look: {made.sentence}; score it",
+        )
     if made.next == "measure":
         text = f"nothing to mend: no loss is shown, and too little was measured to rule one out: {made.sentence}"
         return Advice(
@@ -272,11 +304,19 @@ def _proposals(case: _Case, earlier: list[Advice]) -> list[Advice]:
     if case.found.decision.next == "mend":
         ways = [*_merge(case), *_replay(case), *_change(case)]
         # A checkpoint that is saved costs nothing; stopping early is a training, and kept nothing in that table.
-        return [verdict, *earlier, *ways] if earlier and earlier[0].kind == "keep" else [verdict, *ways, *earlier]
+        return (
+            [verdict, *earlier, *ways]
+            if earlier and earlier[0].kind == "keep"
+            else [verdict, *ways, *earlier]
+        )
     text = "measure more before you train again: whether the loss is beyond its limit is open"
     return [
         verdict,
-        Advice(kind="measure", text=text, command=more_command(case.before.name, case.after, case.comparison)),
+        Advice(
+            kind="measure",
+            text=text,
+            command=more_command(case.before.name, case.after, case.comparison),
+        ),
         *earlier,
         *_merge(case),
     ]
@@ -291,7 +331,9 @@ def _earlier(trajectory: Trajectory, places: RunPlaces, *, tolerance: Tolerance)
             named = str((look.comparison.after.get("probe") or {}).get("name"))
             other = next((one for one in SHIPPED if one != named), "") if named in SHIPPED else ""
             models = [places.start.name, str(look.checkpoint), str(places.end)]
-            command = shlex.join(["forgetwatch", "compare", *models, "--probe", other]) if other else ""
+            command = (
+                shlex.join(["forgetwatch", "compare", *models, "--probe", other]) if other else ""
+            )
             text += "; measure it on other questions" if command else ""
         return [Advice(kind="keep", text=text, command=command)]
     if unsaved is None or unsaved.step == trajectory.own.final_step:
@@ -318,7 +360,14 @@ def _merge(case: _Case) -> list[Advice]:
     scales = (Path(case.after) / ADAPTER).is_file()
     how = "scale the adapter down" if scales else f"average the weights with {case.called}"
     measured = "" if scales or _is_online(case) else _MEASURED["merge"]
-    return [Advice(kind="merge", text=f"{how}, so that 98 % of what it knew stays", measured=measured, command=command)]
+    return [
+        Advice(
+            kind="merge",
+            text=f"{how}, so that 98 % of what it knew stays",
+            measured=measured,
+            command=command,
+        )
+    ]
 
 
 def _collapsed(case: _Case) -> bool:
@@ -348,7 +397,9 @@ def _replay(case: _Case) -> list[Advice]:
     options = ["-n", str(number), "--for", str(case.run)]
     pairs = ", as pairs for DPO" if "DPO" in str(case.training.get("trainer", "")) else ""
     text = f"train again with {count(number)} texts of {case.called} mixed in{pairs}"
-    command = shlex.join(["forgetwatch", "replay", case.before.name, *options, "-o", "replay.jsonl"])
+    command = shlex.join(
+        ["forgetwatch", "replay", case.before.name, *options, "-o", "replay.jsonl"]
+    )
     if case.before.note:
         command, text = "", f"{text}; {case.before.note}"
     return [Advice(kind="replay", text=text, measured=_MEASURED["replay"], command=command)]
@@ -368,4 +419,10 @@ def _change(case: _Case) -> list[Advice]:
     if _is_online(case):
         text = f"train again with {ways[0]}, or a larger weight of the KL to the base (beta)"
         return [Advice(kind="change", text=text)]
-    return [Advice(kind="change", text=f"train again with {' or '.join(ways)}", measured=_MEASURED["change"])]
+    return [
+        Advice(
+            kind="change",
+            text=f"train again with {' or '.join(ways)}",
+            measured=_MEASURED["change"],
+        )
+    ]

@@ -74,7 +74,10 @@ def look_to_keep(
         for step, comparison in zip(own.steps[1:], own.comparisons[1:], strict=True)
     ]
     saved = [look for look in looks if look.checkpoint is not None]
-    last = next((look for look in saved if look.step == own.final_step and look.decision.word == "KEPT"), None)
+    last = next(
+        (look for look in saved if look.step == own.final_step and look.decision.word == "KEPT"),
+        None,
+    )
     if last is not None:
         return last, None
     sums = _sums(looks, -1 if task is not None and task.falls else 1)
@@ -88,7 +91,9 @@ def _sums(looks: Sequence[RunLook], sign: int) -> dict[int, float]:
     learned = [sign * look.figure for look in known if look.figure is not None]
     if len(set(learned)) < 2:
         return {}
-    both = zip(known, _from_0_to_1(learned), _from_0_to_1([look.kept for look in known]), strict=True)
+    both = zip(
+        known, _from_0_to_1(learned), _from_0_to_1([look.kept for look in known]), strict=True
+    )
     return {look.step: x + y for look, x, y in both}
 
 

@@ -41,13 +41,17 @@ _BEGIN: Final = "<!-- forgetwatch -->"
 _END: Final = "<!-- end of forgetwatch -->"
 
 
-_SECTION: Final = re.compile(rf"^{re.escape(_BEGIN)}$.*?^{re.escape(_END)}$", re.MULTILINE | re.DOTALL)
+_SECTION: Final = re.compile(
+    rf"^{re.escape(_BEGIN)}$.*?^{re.escape(_END)}$", re.MULTILINE | re.DOTALL
+)
 
 
 _TYPE: Final = "forgetwatch"
 
 
-def card_section(trajectory: Trajectory, run: Path | str, *, tolerance: Tolerance = TOLERANCE) -> str:
+def card_section(
+    trajectory: Trajectory, run: Path | str, *, tolerance: Tolerance = TOLERANCE
+) -> str:
     """Return the section on a run's last look: verdict, facts, worst categories, and how it was measured."""
     comparison = trajectory.final
     probe = _probe(comparison)
@@ -59,7 +63,9 @@ def card_section(trajectory: Trajectory, run: Path | str, *, tolerance: Toleranc
     )
     first = first_table(comparison, trajectory=trajectory, run=run, tolerance=tolerance)
     lines = [_BEGIN, "## What it forgot", "", *_first_table(first, facts), ""]
-    return "\n".join([*lines, "Brackets hold 95 % intervals; changes are in percentage points.", _END])
+    return "\n".join(
+        [*lines, "Brackets hold 95 % intervals; changes are in percentage points.", _END]
+    )
 
 
 def write_card(path: Path, trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE) -> None:
@@ -74,16 +80,24 @@ def write_card(path: Path, trajectory: Trajectory, *, tolerance: Tolerance = TOL
         raise SnapshotError(missing(error, what="a model card") or str(error)) from error
     comparison = trajectory.final
     try:
-        text = path.read_bytes().decode("utf-8-sig") if path.is_file() else f"---\n{ModelCardData()}\n---\n"
+        text = (
+            path.read_bytes().decode("utf-8-sig")
+            if path.is_file()
+            else f"---\n{ModelCardData()}\n---\n"
+        )
         card = ModelCard(text)
         data: Any = card.data
         others = [one for one in data.eval_results or [] if one.dataset_type != _TYPE]
         if len({str(model.get("name")) for model in _models(text)}) > 1:
             raise ValueError("its model-index is of several models")
     except (ValueError, TypeError, KeyError, yaml.YAMLError) as error:
-        raise SnapshotError(f"{path}: the metadata at its head cannot be read ({error}); mend or delete it") from error
+        raise SnapshotError(
+            f"{path}: the metadata at its head cannot be read ({error}); mend or delete it"
+        ) from error
     probe = _probe(comparison)
-    quantities = [one for measure in MEASURES for one in measure.quantities if isinstance(one, Quantity)]
+    quantities = [
+        one for measure in MEASURES for one in measure.quantities if isinstance(one, Quantity)
+    ]
     numbers = [one for one in quantities if one.tracked in ("all", "category", "card")]
     data.eval_results = others + [
         EvalResult(
@@ -102,7 +116,10 @@ def write_card(path: Path, trajectory: Trajectory, *, tolerance: Tolerance = TOL
     section = card_section(trajectory, path.parent, tolerance=tolerance)
     old = _SECTION.search(card.text)
     before, after = (card.text[: old.start()], card.text[old.end() :]) if old else (card.text, "")
-    card.text = "\n\n".join(part for part in (before.strip("\n"), section, after.strip("\n")) if part) + "\n"
+    card.text = (
+        "\n\n".join(part for part in (before.strip("\n"), section, after.strip("\n")) if part)
+        + "\n"
+    )
     write_text(path, str(card))
 
 

@@ -36,7 +36,9 @@ def marker(policy: str) -> str:
     return f"<!-- forgetwatch policy: {quote(policy, safe=' ')} -->"
 
 
-def policy_comment(result: PolicyResult, changed: Sequence[Flip] = (), *, names: tuple[str, str] | None = None) -> str:
+def policy_comment(
+    result: PolicyResult, changed: Sequence[Flip] = (), *, names: tuple[str, str] | None = None
+) -> str:
     """Return the result as Markdown between its markers: verdict, answer, what decides, and lost questions, folded.
 
     Args:
@@ -52,7 +54,11 @@ def policy_comment(result: PolicyResult, changed: Sequence[Flip] = (), *, names:
         f"### forgetwatch: {made.word}; policy {escaped(result.policy.name)} {result.answer}",
         "",
         *(f"{escaped(text)}  " for text in (f"{first.name}: {made.claim}", made.basis) if text),
-        *(f"{label}: {escaped(text)}  " for label, text in first.rows if label in ("answers", "where")),
+        *(
+            f"{label}: {escaped(text)}  "
+            for label, text in first.rows
+            if label in ("answers", "where")
+        ),
         *(f"{one.answer}: {escaped(one.line)}  " for one in against(result)[:_DECIDING]),
         *(f"{escaped(text)}  " for text in (false_alarms(result),) if text),
     ]
@@ -66,9 +72,15 @@ def policy_comment(result: PolicyResult, changed: Sequence[Flip] = (), *, names:
             for flip in lost[:QUESTIONS]
         ]
         summary_line = f"{len(rows)} of {count(len(lost))} lost questions, the surest first"
-        lines += [f"<details><summary>{summary_line}</summary>", "", *table(["question", "before", "after"], rows)]
+        lines += [
+            f"<details><summary>{summary_line}</summary>",
+            "",
+            *table(["question", "before", "after"], rows),
+        ]
         lines += ["", "</details>"]
-    text = "\n".join(lines).replace("@", "@\N{ZERO WIDTH SPACE}")  # nobody is called by the text of a question
+    text = "\n".join(lines).replace(
+        "@", "@\N{ZERO WIDTH SPACE}"
+    )  # nobody is called by the text of a question
     return "\n".join([own, text, own.replace("<!-- ", "<!-- end of ")]) + "\n"
 
 
@@ -79,10 +91,16 @@ def against(result: PolicyResult) -> Sequence[Ruling]:
 
 def false_alarms(result: PolicyResult) -> str:
     """Return how many unchanged models fail a policy; empty where it limits no loss."""
-    on_verdict = any(rule.kind == "verdict" and rule.tier != "advisory" for rule in result.policy.rules)
+    on_verdict = any(
+        rule.kind == "verdict" and rule.tier != "advisory" for rule in result.policy.rules
+    )
     on_losses = result.limits and not all(one.of_gain for one in result.rulings if one.decides)
     failing = 100 * (VERDICT_ERROR * on_verdict + result.policy.error * bool(on_losses))
-    return f"false alarms: at most {failing:g} of 100 unchanged models fail this policy" if failing else ""
+    return (
+        f"false alarms: at most {failing:g} of 100 unchanged models fail this policy"
+        if failing
+        else ""
+    )
 
 
 def put_comment(text: str, comment: str) -> str:

@@ -105,7 +105,10 @@ def first_table(
         # Shorter to type, and read as the same run.
         folder = Path(run).parent if Path(run).name == RUN_FOLDER else Path(run)
         look, better = look_to_keep(trajectory, folder, tolerance) if run else (None, None)
-        rows |= {"when": _when(trajectory, found, tolerance), "this stage": _this_stage(trajectory, tolerance)}
+        rows |= {
+            "when": _when(trajectory, found, tolerance),
+            "this stage": _this_stage(trajectory, tolerance),
+        }
         rows["new task"] = _new_task(trajectory, look)
         rows["keep"] = _keep(trajectory, found, look, better) if run else ""
         rows["guard"] = _guard(trajectory)
@@ -160,7 +163,9 @@ def _passages(whole: Group) -> str:
     """Return the bits per byte of the passages on both sides; empty without passages."""
     if (read := whole[PASSAGES]) is None:
         return ""
-    before, after, change = (PASSAGES.cells(read)[f"bits_per_byte_{name}"] for name in ("before", "after", "change"))
+    before, after, change = (
+        PASSAGES.cells(read)[f"bits_per_byte_{name}"] for name in ("before", "after", "change")
+    )
     return f"{passages(read.passages)}: {before} -> {after} bits per byte {change[change.index('(') :]}"
 
 
@@ -175,11 +180,19 @@ def _where(comparison: Comparison, found: Conclusion) -> str:
     told = leg.group if leg is not None and made.deciding == "category" else ""
     if name := next((name for name in sank if name != told), ""):
         worst = comparison.by("category")[name]
-        text = f"worst: {_named(comparison, name)}, {count(worst.forgotten)} of {count(worst.n)} lost"
+        text = (
+            f"worst: {_named(comparison, name)}, {count(worst.forgotten)} of {count(worst.n)} lost"
+        )
         return f"{text}, {count(worst.gained)} gained"
     if told and made.word != "KEPT":
         return ""
-    if made.word != "KEPT" or leg is None or leg.answer == "PASS" or leg.worst is None or leg.interval is None:
+    if (
+        made.word != "KEPT"
+        or leg is None
+        or leg.answer == "PASS"
+        or leg.worst is None
+        or leg.interval is None
+    ):
         is_alike = any(one.answer == "FAIL" for one in made.legs)
         return f"all {found.categories} alike" if is_alike else "none stands out"
     most = 100 * abs(min(leg.worst, leg.interval[0]))
@@ -190,7 +203,9 @@ def _where(comparison: Comparison, found: Conclusion) -> str:
 def _named(comparison: Comparison, name: str) -> str:
     """Return the name of a category; of a log with its tasks."""
     tasks = [one for one in comparison.tasks.get(name, ()) if one != name]
-    return f"{short_name(name)} ({listed([*map(short_name, tasks)])})" if tasks else short_name(name)
+    return (
+        f"{short_name(name)} ({listed([*map(short_name, tasks)])})" if tasks else short_name(name)
+    )
 
 
 def _when(trajectory: Trajectory, found: Conclusion, tolerance: Tolerance) -> str:
@@ -198,8 +213,12 @@ def _when(trajectory: Trajectory, found: Conclusion, tolerance: Tolerance) -> st
     if not found.has_answers:
         return ""
     looks = zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True)
-    words = {step: decide(look, tolerance).word for step, look in looks if step <= trajectory.final_step}
-    kept, forgot = ([step for step, word in words.items() if word == of] for of in ("KEPT", "FORGOT"))
+    words = {
+        step: decide(look, tolerance).word for step, look in looks if step <= trajectory.final_step
+    }
+    kept, forgot = (
+        [step for step, word in words.items() if word == of] for of in ("KEPT", "FORGOT")
+    )
     if len(words) < 2 or len(kept) == len(words):
         text = f"kept at all {len(words)} looks" if len(words) > 1 else ""
     elif kept and forgot and kept[-1] > forgot[0]:
@@ -213,7 +232,11 @@ def _when(trajectory: Trajectory, found: Conclusion, tolerance: Tolerance) -> st
             if kept
             else f"not clear at any of {len(words)} looks"
         )
-    fell = [one for one in found.alarms if one.alarm.group.level == "category" and one.told != "not in these weights"]
+    fell = [
+        one
+        for one in found.alarms
+        if one.alarm.group.level == "category" and one.told != "not in these weights"
+    ]
     if text and fell:
         back = ", recovered" if fell[0].state == "recovered" else ""
         text += f" ({short_name(fell[0].alarm.group.name)} from {fell[0].alarm.step:,}{back})"
@@ -238,12 +261,23 @@ def _new_task(trajectory: Trajectory, look: RunLook | None) -> str:
     if start == end:
         return f"{name} {first:.3g} at step {start:,}"
     parts = [f"{name} {first:.3g} at the start"]
-    if look is not None and look.figure is not None and look.step not in (end, trajectory.own.final_step):
+    if (
+        look is not None
+        and look.figure is not None
+        and look.step not in (end, trajectory.own.final_step)
+    ):
         parts.append(f"{look.figure:.3g} at step {look.step:,}")
-    return ", ".join([*parts, f"{last:.3g} at the end" if task.broken is None else f"not finite from {task.broken:,}"])
+    return ", ".join(
+        [
+            *parts,
+            f"{last:.3g} at the end" if task.broken is None else f"not finite from {task.broken:,}",
+        ]
+    )
 
 
-def _keep(trajectory: Trajectory, found: Conclusion, look: RunLook | None, better: RunLook | None) -> str:
+def _keep(
+    trajectory: Trajectory, found: Conclusion, look: RunLook | None, better: RunLook | None
+) -> str:
     """Return the checkpoint to keep with what it lost at most, and a better look that was not saved."""
     if not found.has_answers or found.decision.word == "KEPT":
         return ""
@@ -254,10 +288,14 @@ def _keep(trajectory: Trajectory, found: Conclusion, look: RunLook | None, bette
     unsaved = "" if better is None else f"{better.step:,} {how}, unsaved"
     if look is None:
         return f"nothing is saved to keep; step {unsaved}" if unsaved else _NOTHING
-    if (look.step == trajectory.own.final_step and not unsaved) or look.decision.word == "NO VERDICT":
+    if (
+        look.step == trajectory.own.final_step and not unsaved
+    ) or look.decision.word == "NO VERDICT":
         return ""
     unsure = ", unsure" if look.decision.word == "NOT CLEAR" else ""
-    return "; ".join(filter(None, (f"checkpoint-{look.step}: {look.decision.bound}{unsure}", unsaved)))
+    return "; ".join(
+        filter(None, (f"checkpoint-{look.step}: {look.decision.bound}{unsure}", unsaved))
+    )
 
 
 def _guard(trajectory: Trajectory) -> str:
@@ -265,7 +303,11 @@ def _guard(trajectory: Trajectory) -> str:
     ending, parts = trajectory.own.ending, list[str]()
     if ending is not None and ending.state == "stopped":
         parts.append(f"stopped the run at step {ending.last_step:,}")
-    if ending is not None and ending.state != "running" and ending.delivered not in (None, ending.last_step):
+    if (
+        ending is not None
+        and ending.state != "running"
+        and ending.delivered not in (None, ending.last_step)
+    ):
         parts.append(f"the weights left are those of step {ending.delivered:,}")
     named = {"vanished": "answers that vanished", "not_finite": "outputs that are not finite"}
     found = [one for one in trajectory.findings if one.what not in ("alarm", "known")]
@@ -284,7 +326,10 @@ def _deciding(result: PolicyResult) -> str:
     """Return what decides the answer of a gate."""
     if result.answer == "PASS":
         return f"policy {result.policy.name}"
-    parts = [f"{one.what.removeprefix('all ')} {one.measured}, {one.limit}" for one in result.deciding[:_FINDINGS]]
+    parts = [
+        f"{one.what.removeprefix('all ')} {one.measured}, {one.limit}"
+        for one in result.deciding[:_FINDINGS]
+    ]
     if len(result.deciding) > _FINDINGS:
         parts.append(f"{len(result.deciding) - _FINDINGS} more")
     return "; ".join([result.unmeasured, *parts] if result.unmeasured else parts)

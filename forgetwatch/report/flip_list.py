@@ -60,7 +60,10 @@ class FlipList:
 def flip_list(changed: Sequence[Flip]) -> FlipList:
     """Return the list of a page: the items whose answer changed."""
     forgotten = [flip for flip in changed if flip.what == "forgotten"]
-    known, form = sum(flip.known for flip in forgotten), sum(flip.loss == "form" for flip in forgotten)
+    known, form = (
+        sum(flip.known for flip in forgotten),
+        sum(flip.loss == "form" for flip in forgotten),
+    )
     everywhere = sum(flip.again == "lost in every wording" for flip in forgotten)
     kinds_lost = {"everywhere": everywhere, "known_lost": known, "form_lost": form}
     counts = {name: number for name, number in kinds_lost.items() if number}
@@ -91,7 +94,11 @@ def _within_script(text: str) -> str:
     return text
 
 
-_WORDS: Final = {"forgotten": "forgotten", "gained": "gained", "churned": "wrong both times with another answer"}
+_WORDS: Final = {
+    "forgotten": "forgotten",
+    "gained": "gained",
+    "churned": "wrong both times with another answer",
+}
 
 
 def _taken(flips: Sequence[Flip], place: dict[int, int], most: int) -> list[str]:
@@ -111,11 +118,21 @@ def _left_out(changed: Sequence[Flip], shares: Sequence[str]) -> str:
     """Return the sentences on what is not in the page."""
     parts = []
     if shares:
-        first = "Those of the largest margin" if any(math.isfinite(flip.margin) for flip in changed) else "The first"
-        parts.append(f"{first} are listed: {', '.join(shares)}. The numbers below count all of them.")
+        first = (
+            "Those of the largest margin"
+            if any(math.isfinite(flip.margin) for flip in changed)
+            else "The first"
+        )
+        parts.append(
+            f"{first} are listed: {', '.join(shares)}. The numbers below count all of them."
+        )
     if changed and all(flip.item is None for flip in changed):
-        parts.append("The text of the questions is not in these files; run the command again with --probe to see it.")
-    if any(len(side.output or "") > LONGEST for flip in changed for side in (flip.before, flip.after)):
+        parts.append(
+            "The text of the questions is not in these files; run the command again with --probe to see it."
+        )
+    if any(
+        len(side.output or "") > LONGEST for flip in changed for side in (flip.before, flip.after)
+    ):
         parts.append(f"Outputs are cut at {LONGEST:,} characters.")
     return " ".join(parts)
 
@@ -130,7 +147,9 @@ def _flip(flip: Flip, place: int) -> dict[str, Any]:
         "loss": flip.loss,
         "again": flip.again,
         "mass": None if flip.log_mass_change is None else nats(flip.log_mass_change)[0],
-        "conditional": None if flip.log_conditional_change is None else nats(flip.log_conditional_change)[0],
+        "conditional": None
+        if flip.log_conditional_change is None
+        else nats(flip.log_conditional_change)[0],
         "id": _short(flip.item_id, _NAME),
         "task": _short(flip.task, _NAME),
         "category": _short(flip.category, _NAME),
@@ -145,7 +164,9 @@ def _flip(flip: Flip, place: int) -> dict[str, Any]:
         "first": flip.first,
         "place": place,
     }
-    return {name: value for name, value in whole.items() if value not in (None, [])}  # the script knows these values
+    return {
+        name: value for name, value in whole.items() if value not in (None, [])
+    }  # the script knows these values
 
 
 def _side(flip: Flip, side: Side, parts: list[tuple[bool, str]]) -> dict[str, Any]:
@@ -191,12 +212,18 @@ def _pieces(one: list[str], other: list[str]) -> list[tuple[bool, int, int, int,
     # The common end must not reach back into the common beginning.
     end = min(_common(one[::-1], other[::-1]), len(one) - start, len(other) - start)
     middle = (False, start, len(one) - end, start, len(other) - end)
-    return [(True, 0, start, 0, start), middle, (True, len(one) - end, len(one), len(other) - end, len(other))]
+    return [
+        (True, 0, start, 0, start),
+        middle,
+        (True, len(one) - end, len(one), len(other) - end, len(other)),
+    ]
 
 
 def _common(one: list[str], other: list[str]) -> int:
     """Return the number of words that two lists have in common at their beginning."""
-    differing = (index for index, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
+    differing = (
+        index for index, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]
+    )
     return next(differing, min(len(one), len(other)))
 
 
@@ -218,10 +245,22 @@ _QUESTION_SHOWN: Final = 600
 def flip_lines(flip: Flip) -> Lines:
     """Return one item for a console: the question, the right answer, and the answers before and after."""
     head = Text(flip.what + (", clearly known" if flip.known else ""), style=_STYLES[flip.what])
-    where = [part for part in (flip.category, " / ".join(filter(None, (flip.task, flip.item_id)))) if part]
+    where = [
+        part
+        for part in (flip.category, " / ".join(filter(None, (flip.task, flip.item_id))))
+        if part
+    ]
     head.append(f"  {visible(', '.join(where))}", style="not bold dim")
-    lines = [head] if flip.question is None else [head, Text(f"  {visible(shorten(flip.question, _QUESTION_SHOWN))}")]
-    rows = [("right", flip.right), ("before", _said(flip, flip.before)), ("after", _said(flip, flip.after))]
+    lines = (
+        [head]
+        if flip.question is None
+        else [head, Text(f"  {visible(shorten(flip.question, _QUESTION_SHOWN))}")]
+    )
+    rows = [
+        ("right", flip.right),
+        ("before", _said(flip, flip.before)),
+        ("after", _said(flip, flip.after)),
+    ]
     for name, side in (("output before", flip.before), ("output after", flip.after)):
         if side.output is not None and side.chosen is not None:
             rows.append((name, shorten(side.output, _OUTPUT)))
@@ -231,7 +270,8 @@ def flip_lines(flip: Flip) -> Lines:
     rows += [] if flip.first is None else [("lost", f"first at step {flip.first}")]
     width = max(len(name) for name, _ in rows)
     lines += [
-        Text(f"  {name:<{width}} ").append(visible(text or "not known"), "" if text else "dim") for name, text in rows
+        Text(f"  {name:<{width}} ").append(visible(text or "not known"), "" if text else "dim")
+        for name, text in rows
     ]
     return Lines(*lines, Text())
 
@@ -280,12 +320,18 @@ def lost_examples(changed: Sequence[Flip], worst: str) -> tuple[str, tuple[Lost,
     # The second pass fills up with further losses of the same task.
     for flip in (*lost, *lost):
         if len(chosen) < EXAMPLES and flip not in chosen:
-            if flip.task in {one.task for one in chosen} and len({one.task for one in lost}) > len(chosen):
+            if flip.task in {one.task for one in chosen} and len({one.task for one in lost}) > len(
+                chosen
+            ):
                 continue
             chosen.append(flip)
     quoted = []
     for flip in chosen:
-        question = f"{flip.task} / {flip.item_id}" if flip.question is None else f"“{shorten(flip.question)}”"
+        question = (
+            f"{flip.task} / {flip.item_id}"
+            if flip.question is None
+            else f"“{shorten(flip.question)}”"
+        )
         quoted.append(Lost(question, *(_quoted(flip, side) for side in (flip.before, flip.after))))
     return worst if of_worst else "", tuple(quoted)
 

@@ -49,7 +49,13 @@ from forgetwatch.report.sections import (
     document,
 )
 from forgetwatch.report.sentences import Summary, loss_sentences, summary
-from forgetwatch.report.several_models import RANKING, matrix_cells, ranking_cells, ranking_figure, several_words
+from forgetwatch.report.several_models import (
+    RANKING,
+    matrix_cells,
+    ranking_cells,
+    ranking_figure,
+    several_words,
+)
 from forgetwatch.report.side_names import model_names
 from forgetwatch.run_folder.description import run_probe
 from forgetwatch.text import count, passages
@@ -65,7 +71,12 @@ _VENDOR: Final = "vendor/uPlot.iife.min.js"
 _VENDOR_STYLE: Final = "vendor/uPlot.min.css"
 """uPlot, unchanged; its licence is beside it."""
 
-_CLASSES: Final = {"KEPT": "pass", "FORGOT": "fail", "NOT CLEAR": "inconclusive", "NO VERDICT": "none"}
+_CLASSES: Final = {
+    "KEPT": "pass",
+    "FORGOT": "fail",
+    "NOT CLEAR": "inconclusive",
+    "NO VERDICT": "none",
+}
 """Class of the style of each word of a verdict."""
 _LABELS: Final = {
     "ranking": "Share that each model kept of what the base had right; the table of models has the numbers.",
@@ -88,7 +99,10 @@ _LABELS: Final = {
 }
 """Label of each figure, for screen readers."""
 _CAPTIONS: Final = {
-    "passages": ("Curves of the passages", "The change at each look, of all passages and of each category."),
+    "passages": (
+        "Curves of the passages",
+        "The change at each look, of all passages and of each category.",
+    ),
     "stages": (
         "Categories by stage",
         "Numbers are right answers in percent; colours are the change since the base.",
@@ -132,13 +146,19 @@ def page(
     """
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
     made = first_table(
-        comparison, trajectory=trajectory, run=folder or "", tolerance=tolerance, name="" if folder else title
+        comparison,
+        trajectory=trajectory,
+        run=folder or "",
+        tolerance=tolerance,
+        name="" if folder else title,
     )
     first = summary(comparison, made, changed=changed)
     # The start compared with itself shows nothing.
     compared = run is not None or trajectory is None
     if run is not None and causes is None:
-        answers = None if folder is None or (probe := run_probe(folder)) is None else answers_of(probe)
+        answers = (
+            None if folder is None or (probe := run_probe(folder)) is None else answers_of(probe)
+        )
         causes = why_lost(run.baseline, run.last, answers=answers)
     sections = _sections(comparison, first, trajectory, causes)
     return render(
@@ -183,21 +203,35 @@ def run_page(
 
     Its last look against its baseline, and the looks in between; a probe gives the questions.
     """
-    changed = flips(trajectory.baseline, trajectory.last, probe=probe, first=first_forgotten(trajectory))
+    changed = flips(
+        trajectory.baseline, trajectory.last, probe=probe, first=first_forgotten(trajectory)
+    )
     last = trajectory.final
     return page(
-        last, changed=changed, trajectory=trajectory, tolerance=tolerance, title=title, folder=folder, causes=causes
+        last,
+        changed=changed,
+        trajectory=trajectory,
+        tolerance=tolerance,
+        title=title,
+        folder=folder,
+        causes=causes,
     )
 
 
 def _advice(run: Trajectory, folder: Path, tolerance: Tolerance) -> list[tuple[str, str, str]]:
     """Return (text, points that were measured elsewhere, command) of what can be tried, without folders."""
     found = proposed(advise(run, folder, tolerance=tolerance)) if len(run.own) > 1 else []
-    return [(without_folders(one.text), one.measured, without_folders(one.command)) for one in found]
+    return [
+        (without_folders(one.text), one.measured, without_folders(one.command)) for one in found
+    ]
 
 
 def render(
-    template: str, *, scripts: Sequence[str] = (), styles: Sequence[str] = ("style.css",), **sections: Any
+    template: str,
+    *,
+    scripts: Sequence[str] = (),
+    styles: Sequence[str] = ("style.css",),
+    **sections: Any,
 ) -> str:
     """Return the page of a template in the folder ``page``, with its styles and scripts, and objects for its sections.
 
@@ -223,7 +257,9 @@ def _compiled(template: str) -> Template:
     def shown(value: Any) -> Any:
         return visible(value) if type(value) is str else value
 
-    return Environment(autoescape=True, undefined=StrictUndefined, finalize=shown).from_string(template)
+    return Environment(autoescape=True, undefined=StrictUndefined, finalize=shown).from_string(
+        template
+    )
 
 
 def _facts(comparison: Comparison) -> str:
@@ -250,7 +286,8 @@ def _run(run: Trajectory, found: Conclusion) -> dict[str, Any]:
     answered = bool(run.final.all.n)
     return {
         "verdict": _picture(
-            "verdict", lambda: plots.verdict_figure(run, found) if answered else plots.passages_figure(run)
+            "verdict",
+            lambda: plots.verdict_figure(run, found) if answered else plots.passages_figure(run),
         ),
         "chart": _chart(run, found) if answered else "",
         "curves": _picture("curves", lambda: plots.trajectory_figure(run)) if answered else "",
@@ -266,21 +303,34 @@ def _chart(run: Trajectory, found: Conclusion) -> str:
     for curve in plots.curves(found, run.final.all):
         series = []
         for name in fell:
-            groups = [look.by("category").get(name) if name else look.all for look in run.comparisons]
+            groups = [
+                look.by("category").get(name) if name else look.all for look in run.comparisons
+            ]
             ends = [None if group is None else curve.of(group) for group in groups]
             ends = [(0.0, (0.0, 0.0)), *ends[1:]]  # the start is compared with itself
-            row: dict[str, Any] = {"category": name, "n": next((group.n for group in reversed(groups) if group), 0)}
+            row: dict[str, Any] = {
+                "category": name,
+                "n": next((group.n for group in reversed(groups) if group), 0),
+            }
             row["value"] = [None if end is None else round(100 * end[0], 2) for end in ends]
             for side, at in (("low", 0), ("high", 1)):
                 row[side] = [None if end is None else round(100 * end[1][at], 2) for end in ends]
             for what in ("forgotten", "gained"):
-                row[what] = [0 if group is None else round(getattr(group, what), 1) for group in groups]
+                row[what] = [
+                    0 if group is None else round(getattr(group, what), 1) for group in groups
+                ]
             series.append(row)
         views.append({"label": curve.label, "limit": curve.limit, "series": series})
     if task := run.task:
         values = [task.at(step) for step in run.steps]
         named = task.name.replace("_", " ")
-        views.append({"label": f"new task: {named}", "limit": None, "series": [{"category": "", "value": values}]})
+        views.append(
+            {
+                "label": f"new task: {named}",
+                "limit": None,
+                "series": [{"category": "", "value": values}],
+            }
+        )
     return script_json({"steps": run.steps, "views": views})
 
 
@@ -292,7 +342,9 @@ def _sections(
 ) -> list[dict[str, Any]]:
     """Return the sections below the first screen as the template takes them."""
     made = document(comparison, first, trajectory=trajectory, causes=causes, levels=tuple(LEVELS))
-    return [{"heading": one.heading, "key": one.key, "parts": [*map(_part, one.parts)]} for one in made]
+    return [
+        {"heading": one.heading, "key": one.key, "parts": [*map(_part, one.parts)]} for one in made
+    ]
 
 
 def _part(part: Part) -> dict[str, Any]:
@@ -304,8 +356,14 @@ def _part(part: Part) -> dict[str, Any]:
 
 def _figures(run: Trajectory | None) -> dict[str, tuple[str, Markup, str]]:
     """Return (heading, picture, caption) of the figures of a run below headings of its page, by their key."""
-    pictures = {} if run is None else {key: _picture(key, partial(draw, run)) for key, draw in _CURVES.items()}
-    return {key: (_CAPTIONS[key][0], one, _CAPTIONS[key][1]) for key, one in pictures.items() if one}
+    pictures = (
+        {}
+        if run is None
+        else {key: _picture(key, partial(draw, run)) for key, draw in _CURVES.items()}
+    )
+    return {
+        key: (_CAPTIONS[key][0], one, _CAPTIONS[key][1]) for key, one in pictures.items() if one
+    }
 
 
 def _several(several: ModelComparison) -> dict[str, Any]:

@@ -77,7 +77,10 @@ def _first_screen(first: Summary) -> list[str]:
     lines = [*_first_table(first.first), ""]
     if first.lost:
         lines += [f"**{escaped(first.lost_title)}**", ""]
-        lines += [f"* {escaped(f'{one.question} before {one.before}, now {one.after}')}" for one in first.lost]
+        lines += [
+            f"* {escaped(f'{one.question} before {one.before}, now {one.after}')}"
+            for one in first.lost
+        ]
         lines += [""]
     return lines
 
@@ -103,4 +106,8 @@ def escaped(text: str) -> str:
 
 def _item(flip: Flip) -> list[str]:
     said = [flip.answer(flip.before), flip.answer(flip.after)]
-    return [f"{flip.task} / {flip.item_id}", shorten(flip.question or ""), *(shorten(one or "", 60) for one in said)]
+    return [
+        f"{flip.task} / {flip.item_id}",
+        shorten(flip.question or ""),
+        *(shorten(one or "", 60) for one in said),
+    ]

@@ -27,9 +27,20 @@ from forgetwatch.visible_text import visible
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_IN_PAGE: Final = {plots.LOST["color"]: "var(--lost)", plots.WON["color"]: "var(--won)", plots.BLUE: "var(--accent)"}
+_IN_PAGE: Final = {
+    plots.LOST["color"]: "var(--lost)",
+    plots.WON["color"]: "var(--won)",
+    plots.BLUE: "var(--accent)",
+}
 """Variables of the page that replace colours, so that figures follow its dark and light style."""
-_FONTS: Final = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans SC", "Microsoft YaHei", "PingFang SC", "Noto Emoji")
+_FONTS: Final = (
+    "Noto Sans CJK JP",
+    "Noto Sans CJK SC",
+    "Noto Sans SC",
+    "Microsoft YaHei",
+    "PingFang SC",
+    "Noto Emoji",
+)
 
 SUFFIXES = (".png", ".svg")
 
@@ -55,7 +66,9 @@ def save_comparisons(
             figures[f"retention{against}"] = ranking_figure(several)
         for number, comparison in enumerate(comparisons, 1):
             which = f"{number}-" if len(comparisons) > 1 else ""
-            figures[f"categories-{which}{file_name(comparison.labels[1])}"] = plots.bars_figure(comparison)
+            figures[f"categories-{which}{file_name(comparison.labels[1])}"] = plots.bars_figure(
+                comparison
+            )
         return save_figures(figures, folder)
 
 
@@ -101,11 +114,19 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     """
     path = Path(path)
     if path.is_file() and _MAKER.encode() not in path.read_bytes()[:_HEAD]:
-        raise SnapshotError(f"{path}: there is a picture that forgetwatch did not draw; name another folder")
+        raise SnapshotError(
+            f"{path}: there is a picture that forgetwatch did not draw; name another folder"
+        )
     kind = path.suffix.removeprefix(".")
     # Without the date, equal figures give equal SVG files.
-    metadata = {"Date": None, "Creator": _MAKER} if kind == "svg" else {_CREATORS.get(kind, "Creator"): _MAKER}
-    write_atomically(path, lambda partial: figure.savefig(partial, format=kind, dpi=150, metadata=metadata))
+    metadata = (
+        {"Date": None, "Creator": _MAKER}
+        if kind == "svg"
+        else {_CREATORS.get(kind, "Creator"): _MAKER}
+    )
+    write_atomically(
+        path, lambda partial: figure.savefig(partial, format=kind, dpi=150, metadata=metadata)
+    )
 
 
 def svg(draw: Callable[[], Figure | None], *, name: str, label: str) -> Markup | None:
@@ -124,7 +145,9 @@ def svg(draw: Callable[[], Figure | None], *, name: str, label: str) -> Markup |
         if figure is None:
             return None
         buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        figure.savefig(
+            buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
     return Markup(_in_page(buffer.getvalue(), name, label, vars(figure).get(plots.TIPS, {})))
 
 
@@ -133,10 +156,16 @@ def _in_page(text: str, name: str, label: str, tips: Mapping[str, str]) -> str:
     # The XML declaration and the document type are not allowed inside HTML.
     text = text[text.index("<svg") :]
     text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
-    text = re.sub(r'<g id="(tip-\d+)">', lambda found: f"<g><title>{escape(visible(tips[found[1]]))}</title>", text)
+    text = re.sub(
+        r'<g id="(tip-\d+)">',
+        lambda found: f"<g><title>{escape(visible(tips[found[1]]))}</title>",
+        text,
+    )
     # Half of matplotlib's text is digits that no screen shows, line breaks, and fonts that a browser finds by itself.
     text = re.sub(r"(\d\.\d\d)\d+", r"\1", text)
-    text = re.sub(r"(font: [\d.]+px|font-family:) [^;\"]*", r"\1 sans-serif", re.sub(r"\s*\n\s*", "\n", text))
+    text = re.sub(
+        r"(font: [\d.]+px|font-family:) [^;\"]*", r"\1 sans-serif", re.sub(r"\s*\n\s*", "\n", text)
+    )
     # Ids such as "axes_1" repeat from figure to figure; only those that are referred to are kept.
     used = dict.fromkeys(re.findall(r'(?:url\(#|href="#)([^")]+)', text))
     text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
@@ -150,12 +179,18 @@ def _in_page(text: str, name: str, label: str, tips: Mapping[str, str]) -> str:
         text = text.replace(color, variable)
     text = re.sub(r"(stroke|fill): #000000", r"\1: currentColor", text)
     text, rules = _with_classes(text, f"{name}-{digest}")
-    return text.replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1).replace(">", f">{rules}", 1)
+    return text.replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1).replace(
+        ">", f">{rules}", 1
+    )
 
 
 def _with_classes(text: str, prefix: str) -> tuple[str, str]:
     """Return the text of a figure whose repeated styles are classes, and the element that defines these."""
-    repeated = [style for style, times in Counter(re.findall(r' style="([^"]*)"', text)).items() if times > 3]
+    repeated = [
+        style
+        for style, times in Counter(re.findall(r' style="([^"]*)"', text)).items()
+        if times > 3
+    ]
     rules = ""
     for number, style in enumerate(repeated):
         text = text.replace(f' style="{style}"', f' class="{prefix}-c{number}"')
@@ -165,7 +200,11 @@ def _with_classes(text: str, prefix: str) -> tuple[str, str]:
 
 def _with_ids(text: str, ids: Mapping[str, str]) -> str:
     """Return the text of a figure with other ids, where they are defined and where they are referred to."""
-    return re.sub(r'(url\(#|href="#| id=")([^")]+)', lambda found: found[1] + ids.get(found[2], found[2]), text)
+    return re.sub(
+        r'(url\(#|href="#| id=")([^")]+)',
+        lambda found: found[1] + ids.get(found[2], found[2]),
+        text,
+    )
 
 
 @contextmanager

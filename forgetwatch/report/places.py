@@ -58,22 +58,30 @@ def place_of(meta: Mapping[str, Any], run: Path, *, loaded: str = "") -> Place:
     """
     recorded = str(meta.get("model") or "")
     if loaded == "memory" or recorded in ("", "model"):
-        return Place(name=UNKNOWN, note=f"{UNKNOWN} is the model before the training, which has no name here")
+        return Place(
+            name=UNKNOWN, note=f"{UNKNOWN} is the model before the training, which has no name here"
+        )
     try:
         folder = next((one for one in _searched(recorded, run) if is_model(one)), None)
-        was_folder = loaded == "folder" or Path(recorded).is_absolute() or _is_in_a_folder(recorded, run)
+        was_folder = (
+            loaded == "folder" or Path(recorded).is_absolute() or _is_in_a_folder(recorded, run)
+        )
     except (OSError, ValueError):  # a model in memory may have any name
         folder, was_folder = None, True
     if folder is not None:
         return Place(name=str(folder))
     if _ID.fullmatch(recorded) and not was_folder:
         return Place(name=recorded)
-    return Place(name=UNKNOWN, note=f"{UNKNOWN} is recorded as {recorded}, which is not found from here")
+    return Place(
+        name=UNKNOWN, note=f"{UNKNOWN} is recorded as {recorded}, which is not found from here"
+    )
 
 
 def _searched(recorded: str, run: Path) -> list[Path]:
     here = Path(recorded)
-    return [here] if here.is_absolute() else [here, *(above / here for above in run.resolve().parents)]
+    return (
+        [here] if here.is_absolute() else [here, *(above / here for above in run.resolve().parents)]
+    )
 
 
 def _is_in_a_folder(recorded: str, run: Path) -> bool:

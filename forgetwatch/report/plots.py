@@ -32,7 +32,13 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import Conclusion
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.comparing.verdict import Leg, estimated, estimated_categories, leg_interval, side_of_zero
+from forgetwatch.comparing.verdict import (
+    Leg,
+    estimated,
+    estimated_categories,
+    leg_interval,
+    side_of_zero,
+)
 from forgetwatch.measures.base_drift import SET_NAMES, LookDrift, drift_interval
 from forgetwatch.measures.known_items import KNOWN
 from forgetwatch.measures.measured_again import NULL
@@ -56,19 +62,44 @@ TIPS: Final = "tips"
 
 BLUE: Final = "#1f3b73"
 GREY: Final = "#777777"
-LOST: Final[dict[str, Any]] = {"color": "#b3261e", "marker": "v", "linestyle": "-", "label": "forgotten (1→0)"}
-WON: Final[dict[str, Any]] = {"color": "#1b6e3c", "marker": "^", "linestyle": "--", "label": "gained (0→1)"}
-_ACCURACY: Final[dict[str, Any]] = {"color": BLUE, "marker": "o", "linestyle": "-", "label": "accuracy"}
+LOST: Final[dict[str, Any]] = {
+    "color": "#b3261e",
+    "marker": "v",
+    "linestyle": "-",
+    "label": "forgotten (1→0)",
+}
+WON: Final[dict[str, Any]] = {
+    "color": "#1b6e3c",
+    "marker": "^",
+    "linestyle": "--",
+    "label": "gained (0→1)",
+}
+_ACCURACY: Final[dict[str, Any]] = {
+    "color": BLUE,
+    "marker": "o",
+    "linestyle": "-",
+    "label": "accuracy",
+}
 _NULL: Final[dict[str, Any]] = {
     "color": GREY,
     "linestyle": ":",
     "linewidth": 2,
     "label": "forgotten when measured again",
 }
-_NET: Final[dict[str, Any]] = {**LOST, "marker": "D", "label": "less those that guessing explains, 95 %"}
-_ALL: Final[dict[str, Any]] = {"color": BLUE, "marker": "o", "linestyle": "-", "label": "all questions, 95 % interval"}
+_NET: Final[dict[str, Any]] = {
+    **LOST,
+    "marker": "D",
+    "label": "less those that guessing explains, 95 %",
+}
+_ALL: Final[dict[str, Any]] = {
+    "color": BLUE,
+    "marker": "o",
+    "linestyle": "-",
+    "label": "all questions, 95 % interval",
+}
 _WORST: Final[tuple[dict[str, Any], ...]] = tuple(
-    {**LOST, "marker": marker, "linestyle": line} for marker, line in (("v", "--"), ("s", "-."), ("^", ":"))
+    {**LOST, "marker": marker, "linestyle": line}
+    for marker, line in (("v", "--"), ("s", "-."), ("^", ":"))
 )
 _BITS: Final[dict[str, Any]] = {"color": BLUE, "marker": "s", "linestyle": "-"}
 _ESTIMATORS: Final[dict[str, dict[str, Any]]] = {
@@ -91,7 +122,9 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     steps = trajectory.steps
     whole = [comparison.all for comparison in trajectory.comparisons]
     by_category = [comparison.by("category") for comparison in trajectory.comparisons]
-    answered = [name for name, group in by_category[-1].items() if group.n]  # others have passages alone
+    answered = [
+        name for name, group in by_category[-1].items() if group.n
+    ]  # others have passages alone
     names = sorted(answered, key=lambda name: -by_category[-1][name].forgotten)[:PANELS]
     rows = -(-len(names) // _COLUMNS)
     height = 5.8
@@ -115,10 +148,17 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     )
     if names:
         panels = below[0].subplots(rows, _COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
-        most = max(max(group.forgotten, group.gained) for groups in by_category for group in groups.values() if group.n)
+        most = max(
+            max(group.forgotten, group.gained)
+            for groups in by_category
+            for group in groups.values()
+            if group.n
+        )
         for panel, name in zip(panels, names, strict=False):
             _draw_flips(panel, steps, [groups[name] for groups in by_category])
-            panel.set_title(f"{name_in(20, name)}, {count(by_category[-1][name].n)} items", fontsize=9)
+            panel.set_title(
+                f"{name_in(20, name)}, {count(by_category[-1][name].n)} items", fontsize=9
+            )
             panel.set_ylim(0, max(1.05 * most, 1))
         for panel in panels[len(names) :]:
             panel.set_visible(False)
@@ -184,10 +224,14 @@ def verdict_figure(trajectory: Trajectory, found: Conclusion) -> Figure:
         groups = [comparison.by("category").get(name) for comparison in comparisons]
         ends = [None if group is None else curve.of(group) for group in groups]
         values = [math.nan if end is None else 100 * end[0] for end in ends]
-        panel.plot(steps, values, **_style({**style, "label": f"{name_in(20, name)}, by itself"}, steps))
+        panel.plot(
+            steps, values, **_style({**style, "label": f"{name_in(20, name)}, by itself"}, steps)
+        )
     _draw_curve(panel, steps, [comparison.all for comparison in comparisons], curve.of)
     if curve.limit is not None:
-        panel.axhline(curve.limit, color=GREY, linewidth=1, linestyle=":", label=f"limit {curve.limit:g}")
+        panel.axhline(
+            curve.limit, color=GREY, linewidth=1, linestyle=":", label=f"limit {curve.limit:g}"
+        )
     _label(panel, curve.label, legend=8)
     _draw_stages([panel], trajectory.stages)
     return figure
@@ -198,17 +242,29 @@ def _draw_curve(panel: Axes, steps: Sequence[int], groups: Sequence[Group], of: 
     ends = [of(group) or (math.nan, (math.nan, math.nan)) for group in groups]
     ends[0] = 0.0, (0.0, 0.0)  # the start is compared with itself: nothing was estimated
     panel.axhline(0, color="#000000", linewidth=0.8)
-    _draw_band(panel, steps, [100 * value for value, _ in ends], [(100 * a, 100 * b) for _, (a, b) in ends], _ALL)
+    _draw_band(
+        panel,
+        steps,
+        [100 * value for value, _ in ends],
+        [(100 * a, 100 * b) for _, (a, b) in ends],
+        _ALL,
+    )
 
 
 def _draw_whole(panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[Group]) -> None:
     """Draw accuracy on the left and flips on the right."""
     accuracy, flips = panels
-    accuracy.plot(steps, [100 * group.accuracy_after for group in groups], **_style(_ACCURACY, steps))
+    accuracy.plot(
+        steps, [100 * group.accuracy_after for group in groups], **_style(_ACCURACY, steps)
+    )
     accuracy.set_ylim(0, 100)
     _label(accuracy, "what an average shows: accuracy, %")
     _draw_flips(flips, steps, groups)
-    null = [(step, again.null_lost) for step, group in zip(steps, groups, strict=True) if (again := group[NULL])]
+    null = [
+        (step, again.null_lost)
+        for step, group in zip(steps, groups, strict=True)
+        if (again := group[NULL])
+    ]
     if null:
         flips.plot(*zip(*null, strict=True), **_NULL)
     flips.set_ylim(0, max(1.0, flips.get_ylim()[1]))
@@ -222,12 +278,17 @@ def _draw_flips(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) -> N
     panel.grid(alpha=0.25)
 
 
-def _draw_change(panel: Axes, steps: Sequence[int], groups: Sequence[Group], name: str, style: dict[str, Any]) -> None:
+def _draw_change(
+    panel: Axes, steps: Sequence[int], groups: Sequence[Group], name: str, style: dict[str, Any]
+) -> None:
     """Draw a quantity in a band of its interval, and a line at 0. A panel without any value is hidden."""
     values = [group[name] for group in groups]
     intervals = [group[f"{name}_interval"] for group in groups]
     if values[0] is not None:
-        intervals[0] = values[0], values[0]  # the start is compared with itself: nothing was estimated
+        intervals[0] = (
+            values[0],
+            values[0],
+        )  # the start is compared with itself: nothing was estimated
     panel.set_visible(any(value is not None for value in values))
     panel.axhline(0, color="#000000", linewidth=0.8)
     _draw_band(panel, steps, values, intervals, style)
@@ -241,7 +302,9 @@ def _draw_band(
     style: dict[str, Any],
 ) -> None:
     """Draw a curve in a band of its intervals; None is a gap."""
-    low, high = zip(*((math.nan, math.nan) if one is None else one for one in intervals), strict=True)
+    low, high = zip(
+        *((math.nan, math.nan) if one is None else one for one in intervals), strict=True
+    )
     panel.fill_between(steps, low, high, color=style["color"], alpha=0.15, linewidth=0)
     panel.plot(steps, [_or_nan(value) for value in values], **_style(style, steps))
 
@@ -251,7 +314,9 @@ def _draw_stages(panels: Iterable[Axes], stages: Sequence[int]) -> None:
         for number, step in enumerate(stages, start=2):
             panel.axvline(step, color=GREY, linewidth=1, linestyle="-.")
             where = ("data", "axes fraction")
-            panel.annotate(f" stage {number}", (step, 1.0), xycoords=where, va="top", fontsize=8, color=GREY)
+            panel.annotate(
+                f" stage {number}", (step, 1.0), xycoords=where, va="top", fontsize=8, color=GREY
+            )
 
 
 def _label(panel: Axes, title: str, *, legend: int | None = None) -> None:
@@ -285,7 +350,9 @@ def stages_figure(trajectory: Trajectory) -> Figure | None:
 
     shares = trajectory.matrix.accuracy("category")
     table = 100 * np.stack(list(shares.values()))
-    start = np.array([row[np.isfinite(row)][0] if np.isfinite(row).any() else np.nan for row in table])
+    start = np.array(
+        [row[np.isfinite(row)][0] if np.isfinite(row).any() else np.nan for row in table]
+    )
     change = table - start[:, None]
     most = max(float(np.nanmax(np.abs(change), initial=0.0)), 5.0)
     rows, columns = table.shape
@@ -299,7 +366,12 @@ def stages_figure(trajectory: Trajectory) -> Figure | None:
     for row, column in zip(*np.nonzero(np.isfinite(table)), strict=True):
         dark = abs(change[row, column]) > 0.6 * most
         panel.text(
-            column, row, f"{table[row, column]:.0f}", ha="center", va="center", color="white" if dark else "black"
+            column,
+            row,
+            f"{table[row, column]:.0f}",
+            ha="center",
+            va="center",
+            color="white" if dark else "black",
         )
     figure.colorbar(drawn, ax=panel, label="change since the base, points")
     return figure
@@ -325,7 +397,10 @@ def passages_figure(trajectory: Trajectory) -> Figure | None:
     for number, name in enumerate(names):
         read = [groups[name][PASSAGES] if name in groups else None for groups in by_category]
         curve = [math.nan if one is None else one.change.mean for one in read]
-        style = {"marker": _MARKERS[number % len(_MARKERS)], "linestyle": _DASHES[number // len(_MARKERS) % 2]}
+        style = {
+            "marker": _MARKERS[number % len(_MARKERS)],
+            "linestyle": _DASHES[number // len(_MARKERS) % 2],
+        }
         apart.plot(steps, curve, **_style({**style, "label": name_in(20, name)}, steps))
     apart.axhline(0, color="#000000", linewidth=0.8)
     _label(apart, "by category", legend=8 if names else None)
@@ -380,7 +455,11 @@ def bars_figure(comparison: Comparison) -> Figure | None:
     """
     from matplotlib.figure import Figure
 
-    groups = [group for group in comparison.by("category").values() if group.n and not math.isnan(group.net_change)]
+    groups = [
+        group
+        for group in comparison.by("category").values()
+        if group.n and not math.isnan(group.net_change)
+    ]
     groups = sorted(groups, key=lambda group: estimated(group)[0])[:ROWS]
     if len(groups) < 2:
         return None
@@ -388,7 +467,9 @@ def bars_figure(comparison: Comparison) -> Figure | None:
     flips, net = figure.subplots(1, 2, sharey=True)
     rows, lost = range(len(groups)), [-100 * group.forgetting for group in groups]
     flips.barh(rows, lost, height=0.62, hatch="//", fill=False, edgecolor=LOST["color"])
-    flips.barh(rows, [100 * group.backward_transfer for group in groups], color=WON["color"], height=0.62)
+    flips.barh(
+        rows, [100 * group.backward_transfer for group in groups], color=WON["color"], height=0.62
+    )
     flips.axvline(0, color="#000000", linewidth=0.8)
     flips.set_title("forgotten (left) and gained (right), %", fontsize=10)
     flips.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
@@ -397,7 +478,13 @@ def bars_figure(comparison: Comparison) -> Figure | None:
         interval = leg_interval(group, categories)
         side = side_of_zero(interval)
         color = LOST["color"] if side == "below" else WON["color"] if side == "above" else GREY
-        net.plot([100 * end for end in interval], [row, row], color=color, linewidth=1.8, solid_capstyle="butt")
+        net.plot(
+            [100 * end for end in interval],
+            [row, row],
+            color=color,
+            linewidth=1.8,
+            solid_capstyle="butt",
+        )
         marker = "D" if side in ("below", "above") else "o"
         net.plot([100 * estimated(group)[0]], [row], color=color, marker=marker, markersize=5)
     net.axvline(0, color="#000000", linewidth=0.8)
@@ -411,7 +498,9 @@ def _label_rows(panels: Sequence[Axes], rows: Sequence[tuple[str, str]]) -> None
     for panel in panels:
         panel.grid(axis="x", alpha=0.25)
         panel.tick_params(labelsize=9)
-    panels[0].set_yticks(range(len(rows)), [f"{name_in(26, name)}  ({number})" for name, number in rows])
+    panels[0].set_yticks(
+        range(len(rows)), [f"{name_in(26, name)}  ({number})" for name, number in rows]
+    )
     panels[0].set_ylim(len(rows) - 0.4, -0.6)
 
 
@@ -457,7 +546,9 @@ def heatmap(trajectory: Trajectory, *, rows: int = MAP_ROWS) -> Heatmap:
     right = trajectory.right
     start = right[0]
     lost, won = (start == 1) & (right == 0), (start == 0) & (right == 1)
-    cells = np.where(np.isnan(right), UNSCORED, np.where(lost, FORGOTTEN, np.where(won, GAINED, SAME))).astype(np.uint8)
+    cells = np.where(
+        np.isnan(right), UNSCORED, np.where(lost, FORGOTTEN, np.where(won, GAINED, SAME))
+    ).astype(np.uint8)
     changed = np.flatnonzero((lost | won).any(axis=0))
     first = np.argmax((lost | won)[:, changed], axis=0)
     often = -(lost | won)[:, changed].sum(axis=0)
@@ -495,24 +586,48 @@ def heatmap_figure(trajectory: Trajectory) -> Figure | None:
     # With alpha, for a light and a dark page; unscored cells are transparent.
     colors = ["#9a969f33", _LOST, _WON, "#00000000"]
     looks = len(trajectory.steps)
-    figure = Figure(figsize=(10, 1.5 + min(6.0, max(1.2, 0.02 * len(found.cells)))), layout="constrained")
+    figure = Figure(
+        figsize=(10, 1.5 + min(6.0, max(1.2, 0.02 * len(found.cells)))), layout="constrained"
+    )
     panel = figure.subplots()
     # Half a unit around the codes 0 to 3, so that each has one colour.
-    panel.imshow(found.cells, aspect="auto", interpolation="nearest", cmap=ListedColormap(colors), vmin=-0.5, vmax=3.5)
+    panel.imshow(
+        found.cells,
+        aspect="auto",
+        interpolation="nearest",
+        cmap=ListedColormap(colors),
+        vmin=-0.5,
+        vmax=3.5,
+    )
     if 0 < found.forgotten < len(found.cells):
         # Pixel rows are centred on whole numbers: the line runs between two of them.
         panel.axhline(found.forgotten - 0.5, color="#000000", linewidth=0.8)
     # At most twelve labels, or they would overlap.
     shown = range(0, looks, -(-looks // 12))
-    panel.set_xticks(list(shown), [f"{trajectory.steps[look]:,}" if look else "start" for look in shown], fontsize=9)
+    panel.set_xticks(
+        list(shown),
+        [f"{trajectory.steps[look]:,}" if look else "start" for look in shown],
+        fontsize=9,
+    )
     parts = [("right", 0, found.forgotten), ("wrong", found.forgotten, len(found.cells))]
     parts = [part for part in parts if part[1] < part[2]]
     names = [f"{name} at\nthe start:\n{end - start:,}" for name, start, end in parts]
     panel.set_yticks([(start + end - 1) / 2 for _, start, end in parts], names, fontsize=9)
     panel.tick_params(axis="y", length=0)
     panel.set_xlabel("optimizer step of the look", fontsize=10)
-    kinds = {"forgotten at this look": _LOST, "gained at this look": _WON, "as at the start": "#9a969f55"}
+    kinds = {
+        "forgotten at this look": _LOST,
+        "gained at this look": _WON,
+        "as at the start": "#9a969f55",
+    }
     handles = [Patch(facecolor=color, label=label) for label, color in kinds.items()]
     above = (0.5, 1.0)
-    panel.legend(handles=handles, loc="lower center", bbox_to_anchor=above, ncols=3, frameon=False, fontsize=9)
+    panel.legend(
+        handles=handles,
+        loc="lower center",
+        bbox_to_anchor=above,
+        ncols=3,
+        frameon=False,
+        fontsize=9,
+    )
     return figure

@@ -52,18 +52,30 @@ from forgetwatch.text import between, count, fit_ends, one_line, percent, points
 from forgetwatch.visible_text import without_folders
 
 _COLUMNS: Final = (
-    *("n", "accuracy_before", "accuracy_after", "forgotten", "gained", "known_net", "known_lost_net"),
+    *(
+        "n",
+        "accuracy_before",
+        "accuracy_after",
+        "forgotten",
+        "gained",
+        "known_net",
+        "known_lost_net",
+    ),
     "net_change_estimate",
 )
 
 
 HEADINGS: Final[dict[str, str]] = {
-    name: one.heading for name in _COLUMNS if isinstance(one := MEASURE_OF[name][1], Quantity) and one.heading
+    name: one.heading
+    for name in _COLUMNS
+    if isinstance(one := MEASURE_OF[name][1], Quantity) and one.heading
 }
 """Heading of each column of the table of all groups, by quantity."""
 
 
-PANELS: Final[tuple[GroupMeasure[Any], ...]] = tuple(measure for measure in MEASURES if measure.title)
+PANELS: Final[tuple[GroupMeasure[Any], ...]] = tuple(
+    measure for measure in MEASURES if measure.title
+)
 """Measures that have a table of their own."""
 
 
@@ -77,17 +89,27 @@ def group_cells(group: Group, categories: int = 1) -> dict[str, str]:
     if not group.n:
         return dict.fromkeys(HEADINGS, MISSING_CELL) | {"n": count(group.n)}
     measures = {measure.key: measure for measure, _ in map(MEASURE_OF.__getitem__, HEADINGS)}
-    cells = {name: text for measure in measures.values() for name, text in measure.cells(group[measure]).items()}
+    cells = {
+        name: text
+        for measure in measures.values()
+        for name, text in measure.cells(group[measure]).items()
+    }
     change = f"{points(estimated(group)[0])} ({between(leg_interval(group, categories), points)})"
-    return {name: cells.get(name, MISSING_CELL) for name in HEADINGS} | {"net_change_estimate": change}
+    return {name: cells.get(name, MISSING_CELL) for name in HEADINGS} | {
+        "net_change_estimate": change
+    }
 
 
-def measure_rows(measure: GroupMeasure[Any], groups: Iterable[Group]) -> list[tuple[Group, dict[str, str]]]:
+def measure_rows(
+    measure: GroupMeasure[Any], groups: Iterable[Group]
+) -> list[tuple[Group, dict[str, str]]]:
     """Return (Group, its cells) of each group that has a measure."""
     return [(group, cells) for group in groups if (cells := measure.cells(group[measure]))]
 
 
-def measure_tables(named: Sequence[tuple[str, Comparison]]) -> list[tuple[str, list[str], list[list[str]]]]:
+def measure_tables(
+    named: Sequence[tuple[str, Comparison]],
+) -> list[tuple[str, list[str], list[list[str]]]]:
     """Return title, headings and rows of each table that a measure has of its own, a row for each comparison.
 
     The drift has a row for each set of prompts. Measures that no comparison has are left out.
@@ -95,8 +117,18 @@ def measure_tables(named: Sequence[tuple[str, Comparison]]) -> list[tuple[str, l
     tables = []
     for measure in PANELS:
         cells = [(name, measure.cells(one.all[measure])) for name, one in named]
-        tables.append((measure.title, measure.headings, [[name, *shown.values()] for name, shown in cells if shown]))
-    rows = [[f"{name}, {of}", *cells.values()] for name, one in named for of, cells in drift_rows(one.drift or {})]
+        tables.append(
+            (
+                measure.title,
+                measure.headings,
+                [[name, *shown.values()] for name, shown in cells if shown],
+            )
+        )
+    rows = [
+        [f"{name}, {of}", *cells.values()]
+        for name, one in named
+        for of, cells in drift_rows(one.drift or {})
+    ]
     tables.append((DRIFT.title, DRIFT.headings, rows))
     return [(title, ["", *headings.values()], rows) for title, headings, rows in tables if rows]
 
@@ -128,7 +160,9 @@ def stage_lines(matrix: StageMatrix) -> Lines:
     table.add_column("stage", no_wrap=True)
     for heading in ("right %", "since the base, points", "since the stage before, points"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_row(_short(matrix.base), percent(matrix.rows[0].since_first.all.accuracy_before), "", "")
+    table.add_row(
+        _short(matrix.base), percent(matrix.rows[0].since_first.all.accuracy_before), "", ""
+    )
     for row in matrix.rows:
         first, previous = row.since_first.all, row.since_previous
         last = MISSING_CELL if previous is None else _since(previous.all)
@@ -139,7 +173,11 @@ def stage_lines(matrix: StageMatrix) -> Lines:
 def paths_sentence(matrix: StageMatrix) -> str:
     """Return the sentence on the paths of the questions that base and all ends have."""
     paths, names = matrix.paths, [one_line(row.name) for row in matrix.rows]
-    lost = [f"{count(number)} in {name}" for number, name in zip(paths.lost, names, strict=True) if number]
+    lost = [
+        f"{count(number)} in {name}"
+        for number, name in zip(paths.lost, names, strict=True)
+        if number
+    ]
     text = f"of {count(paths.questions)} questions {count(paths.kept)} were right throughout"
     text += f", {count(sum(paths.lost))} lost" + (f" ({', '.join(lost)})" if lost else "")
     recovered = sum(paths.recovered)
@@ -160,7 +198,9 @@ def stage_table(matrix: StageMatrix) -> tuple[list[str], list[list[str]]]:
     for row in matrix.rows:
         first, previous = row.since_first.all, row.since_previous
         last = [""] * 3 if previous is None else _flips(previous.all)
-        rows.append([one_line(row.name), _share(first.accuracy_after, first.n), *_flips(first), *last])
+        rows.append(
+            [one_line(row.name), _share(first.accuracy_after, first.n), *_flips(first), *last]
+        )
     return headings, rows
 
 
@@ -173,7 +213,11 @@ def category_table(matrix: StageMatrix) -> tuple[list[str], list[list[str]]]:
         for at, row in enumerate(matrix.rows, start=1):
             share = percent(shares[at]) if shares[at] == shares[at] else ""
             group = row.since_first.by("category").get(name)
-            since = "" if group is None or not group.n else f" (-{count(group.forgotten)} +{count(group.gained)})"
+            since = (
+                ""
+                if group is None or not group.n
+                else f" (-{count(group.forgotten)} +{count(group.gained)})"
+            )
             cells.append(share + since)
         rows.append([one_line(name) or "(none)", *cells])
     return headings, rows
@@ -186,7 +230,11 @@ def _since(group: Group) -> str:
 
 def _flips(group: Group) -> list[str]:
     change, interval = estimated(group)
-    return [count(group.forgotten), count(group.gained), f"{points(change)} ({between(interval, points)})"]
+    return [
+        count(group.forgotten),
+        count(group.gained),
+        f"{points(change)} ({between(interval, points)})",
+    ]
 
 
 def _share(share: float, n: float) -> str:
@@ -264,7 +312,9 @@ class Table:
         return cls(
             of=first,
             headings=named,
-            bodies=[("", [Row("", row[0], dict(zip(others, row[1:], strict=True))) for row in rows])],
+            bodies=[
+                ("", [Row("", row[0], dict(zip(others, row[1:], strict=True))) for row in rows])
+            ],
         )
 
 
@@ -329,13 +379,17 @@ def document(
         made += [] if causes is None else _causes(causes)
     legs = [Table.of_words(LEG_HEADINGS, first.legs)] if first.legs else []
     made.append(Section(heading="How sure is that?", key="sure", parts=[*legs, *first.sure]))
-    by_level = [[one.outcomes for one in comparison.by(level).values()] for level in ("category", "task")]
+    by_level = [
+        [one.outcomes for one in comparison.by(level).values()] for level in ("category", "task")
+    ]
     if by_level[0] == by_level[1] and "category" in levels:  # the same groups by other names
         levels = [level for level in levels if level != "task"]
     panels: list[Part] = []
     if run is not None or trajectory is None:  # the start compared with itself shows nothing
         for measure in PANELS:
-            panels += [] if comparison.all[measure] is None else _panel(measure, comparison, run, levels)
+            panels += (
+                [] if comparison.all[measure] is None else _panel(measure, comparison, run, levels)
+            )
     numbers = [*_numbers(comparison, levels), *panels, *_drift(comparison, run)]
     return [*made, Section(heading="All numbers", key="numbers", parts=numbers)]
 
@@ -348,26 +402,40 @@ def _of_run(run: Trajectory, found: Conclusion) -> list[Section]:
     parts: list[Part] = []
     if run.final.all.n:
         parts.append(
-            Table(of="step", headings=HEADINGS, bodies=[("", _looks(run))], attribute="group", folded=_AS_TABLE)
+            Table(
+                of="step",
+                headings=HEADINGS,
+                bodies=[("", _looks(run))],
+                attribute="group",
+                folded=_AS_TABLE,
+            )
         )
     parts += _alarms(run, found)
     if run.matrix is not None:
         parts += [Heading("Stages", "stages"), capital(f"{paths_sentence(run.matrix)}.")]
         parts += [Aside("Each stage, against the base and against the stage before.")]
         parts += [Table.of_words(*stage_table(run.matrix))]
-        parts += [Aside("Right answers in percent after each stage; in brackets questions lost and gained.")]
+        parts += [
+            Aside(
+                "Right answers in percent after each stage; in brackets questions lost and gained."
+            )
+        ]
         parts += [Table.of_words(*category_table(run.matrix))]
     return [Section(heading="The run, look by look", key="curves", parts=parts)] if parts else []
 
 
 def _alarms(run: Trajectory, found: Conclusion) -> list[Part]:
     # The guard's findings on alarms are those of the first list.
-    guard = [(one.line, True) for one in run.findings if one.line and one.what not in ("alarm", "known")]
+    guard = [
+        (one.line, True) for one in run.findings if one.line and one.what not in ("alarm", "known")
+    ]
     told = alarm_sentences(run, found)
     alarms = [one for one in told if one[1]]
     parts: list[Part] = [Bullets(alarms)] if alarms else []
     parts += [Aside(text) for text, is_alarm in told if not is_alarm]
-    parts += [Aside("Other findings of the guard, as it logged them:"), Bullets(guard)] if guard else []
+    parts += (
+        [Aside("Other findings of the guard, as it logged them:"), Bullets(guard)] if guard else []
+    )
     return [Heading("Alarms", "alarms"), *parts] if parts else []
 
 
@@ -382,19 +450,33 @@ def _causes(causes: Causes) -> list[Section]:
         cells = [f"{percent(part.lost / part.items)} % of {count(part.items)}" for part in thirds]
         cells += [MISSING_CELL] * (3 - len(cells))
         if one.separation is not None and one.explained is not None:
-            cells += [percent(one.explained.share), percent(one.explained.permuted), f"{one.p_value:.2g}"]
+            cells += [
+                percent(one.explained.share),
+                percent(one.explained.permuted),
+                f"{one.p_value:.2g}",
+            ]
         rows.append([COLUMNS[one.column], *cells, *[MISSING_CELL] * (len(heads) - len(cells))])
     parts: list[Part] = [
-        " ".join(f"{capital(told)}." for told in (causes.answers_text(), str(causes), causes.between_text()) if told),
+        " ".join(
+            f"{capital(told)}."
+            for told in (causes.answers_text(), str(causes), causes.between_text())
+            if told
+        ),
         Table.of_words(["lost, by", *heads], rows),
         Aside(_CAUSES if len(causes.causes) > 1 else f"{_CAUSES} {_MORE_CAUSES}"),
     ]
     if causes.categories:
         used = [
-            [name, f"{count(lost)} of {count(items)}", MISSING_CELL if math.isnan(uses) else f"{uses:.1f}"]
+            [
+                name,
+                f"{count(lost)} of {count(items)}",
+                MISSING_CELL if math.isnan(uses) else f"{uses:.1f}",
+            ]
             for name, items, lost, uses in causes.categories
         ]
-        parts.append(Table.of_words(["category", "lost", "its words in the training rows, per 1,000"], used))
+        parts.append(
+            Table.of_words(["category", "lost", "its words in the training rows, per 1,000"], used)
+        )
     return [Section(heading="Which knowledge it lost", key="causes", parts=parts)]
 
 
@@ -404,23 +486,31 @@ _CAUSES: Final = (
 )
 
 
-_MORE_CAUSES: Final = "`forgetwatch report RUN --train FILE` adds how near the questions are to the training rows."
+_MORE_CAUSES: Final = (
+    "`forgetwatch report RUN --train FILE` adds how near the questions are to the training rows."
+)
 
 
 def _looks(run: Trajectory) -> list[Row]:
     """Return the looks after the baseline, each with the numbers of all items."""
     shown, looks = spread_looks(run, LOOKS), zip(run.steps, run.comparisons, strict=True)
-    return [Row("look", f"{step:,}", group_cells(look.all)) for step, look in looks if step in shown]
+    return [
+        Row("look", f"{step:,}", group_cells(look.all)) for step, look in looks if step in shown
+    ]
 
 
-def _panel(measure: Any, comparison: Comparison, run: Trajectory | None, levels: Sequence[Level]) -> list[Part]:
+def _panel(
+    measure: Any, comparison: Comparison, run: Trajectory | None, levels: Sequence[Level]
+) -> list[Part]:
     """Return the parts of a measure with a table of its own: groups, and looks of a run."""
     bodies = []
     for level in levels:
         groups = [group for group in comparison.groups if group.level == level]
         if measure is MASS:
             groups.sort(key=lambda group: -group.forgotten)
-        rows = [Row(group.level, group.name, cells) for group, cells in measure_rows(measure, groups)]
+        rows = [
+            Row(group.level, group.name, cells) for group, cells in measure_rows(measure, groups)
+        ]
         bodies += [(LEVELS[level], rows[:GROUPS])] if rows else []
     looks = []
     if run is not None and measure is PASSAGES:  # the curves of others are in --json
@@ -431,7 +521,14 @@ def _panel(measure: Any, comparison: Comparison, run: Trajectory | None, levels:
             if step in shown
         ]
     about = f"{measure.about} {sentence_of(measure, comparison.all[measure])}".rstrip()
-    return _measured(measure, about, "group", bodies, looks, "group" if measure.key == "passages" else measure.key)
+    return _measured(
+        measure,
+        about,
+        "group",
+        bodies,
+        looks,
+        "group" if measure.key == "passages" else measure.key,
+    )
 
 
 def _drift(comparison: Comparison, run: Trajectory | None) -> list[Part]:
@@ -448,13 +545,17 @@ def _drift(comparison: Comparison, run: Trajectory | None) -> list[Part]:
     ]
     now = [Row("drift", name, cells) for name, cells in drift_rows(comparison.drift or {})]
     rows = [
-        Row("look", f"{step:,}, {name}", cells) for step, drift in looks.items() for name, cells in drift_rows(drift)
+        Row("look", f"{step:,}, {name}", cells)
+        for step, drift in looks.items()
+        for name, cells in drift_rows(drift)
     ]
     about = _DRIFT.format(", ".join(texts))
     for name, one in latest.items():
         told = reverse_sentence(one) if name == REVERSE else sentence_of(DRIFT, one)
         if told:
-            about += f" {told}" if name == REVERSE else f" After the {SET_NAMES.get(name, name)}, {told}"
+            about += (
+                f" {told}" if name == REVERSE else f" After the {SET_NAMES.get(name, name)}, {told}"
+            )
     return _measured(DRIFT, about, "prompts", [("", now)] if now else [], rows, "group")
 
 
@@ -473,7 +574,15 @@ def _measured(
     else:
         parts.append(Aside("At the last look it was not measured."))
     if looks:
-        parts.append(Table(of="step", headings=headings, bodies=[("", looks)], attribute=attribute, folded=_AS_TABLE))
+        parts.append(
+            Table(
+                of="step",
+                headings=headings,
+                bodies=[("", looks)],
+                attribute=attribute,
+                folded=_AS_TABLE,
+            )
+        )
     return parts
 
 
@@ -487,11 +596,21 @@ def _numbers(comparison: Comparison, levels: Sequence[Level]) -> list[Part]:
         parts = [Aside("No question was compared; the table of passages below has all numbers.")]
     if rows := chance_rows(comparison.all.chance, comparison.all.n):
         corrected = [
-            Row("", name, {"forgotten": lost, "gained": won, "text": ASSUMES[name]}) for name, lost, won, _ in rows
+            Row("", name, {"forgotten": lost, "gained": won, "text": ASSUMES[name]})
+            for name, lost, won, _ in rows
         ]
-        headings = {"forgotten": "forgotten %", "gained": "gained %", "text": "assumption and error"}
+        headings = {
+            "forgotten": "forgotten %",
+            "gained": "gained %",
+            "text": "assumption and error",
+        }
         parts.append(
-            Table(of="corrected for guessing", headings=headings, bodies=[("", corrected)], attribute="correction")
+            Table(
+                of="corrected for guessing",
+                headings=headings,
+                bodies=[("", corrected)],
+                attribute="correction",
+            )
         )
     if comparison.paper_compat is not None:
         parts.append(_as_the_paper(comparison.paper_compat))
@@ -500,7 +619,9 @@ def _numbers(comparison: Comparison, levels: Sequence[Level]) -> list[Part]:
     return parts
 
 
-def _groups(comparison: Comparison, levels: Sequence[Level]) -> tuple[list[tuple[str, list[Row]]], str]:
+def _groups(
+    comparison: Comparison, levels: Sequence[Level]
+) -> tuple[list[tuple[str, list[Row]]], str]:
     """Return the groups of each level under its heading, in their order, and a sentence on those left out."""
     bodies, left, many = [], [], len(estimated_categories(comparison))
     for level in levels:
@@ -514,7 +635,11 @@ def _groups(comparison: Comparison, levels: Sequence[Level]) -> tuple[list[tuple
                 f"{count(len(groups) - len(kept))} more {LEVELS[level].lower()} that lost no more are left out."
             )
         if groups:
-            rows = [Row(one.level, one.name, group_cells(one, many)) for one in groups if one.name in kept]
+            rows = [
+                Row(one.level, one.name, group_cells(one, many))
+                for one in groups
+                if one.name in kept
+            ]
             bodies.append((LEVELS[level], rows))
     return bodies, " ".join([*left, "--json and --output of a .csv file have all."] if left else [])
 
@@ -522,9 +647,17 @@ def _groups(comparison: Comparison, levels: Sequence[Level]) -> tuple[list[tuple
 def _as_the_paper(macro: CategoryMeans) -> Table:
     named = [("all", macro.forgetting, macro.backward_transfer)]
     named += [(name, *rates) for name, rates in sorted(macro.by_category.items())]
-    rows = [Row("", name, {"forgotten": _spread(lost), "gained": _spread(won)}) for name, lost, won in named]
+    rows = [
+        Row("", name, {"forgotten": _spread(lost), "gained": _spread(won)})
+        for name, lost, won in named
+    ]
     headings = {"forgotten": "forgotten %", "gained": "gained %"}
-    return Table(of="as the paper's code computes it", headings=headings, bodies=[("", rows)], attribute="paper")
+    return Table(
+        of="as the paper's code computes it",
+        headings=headings,
+        bodies=[("", rows)],
+        attribute="paper",
+    )
 
 
 def _spread(one: Spread) -> str:

@@ -44,9 +44,15 @@ def how_sure(comparison: Comparison, found: Conclusion | None) -> list[str]:
     parts = [_how_sure(comparison)] if found is not None and found.has_answers else []
     forgotten, form = comparison.all.forgotten, comparison.all[FORM]
     if form is not None and (of_form := forgotten - form.knowledge_lost) > 0:
-        parts.append(f"{count(of_form)} of the {count(forgotten)} lost answers lost only their form.")
+        parts.append(
+            f"{count(of_form)} of the {count(forgotten)} lost answers lost only their form."
+        )
     if (wordings := comparison.wordings) is not None:
-        than = "between wordings beyond chance" if wordings.differ else "between wordings no more than by chance"
+        than = (
+            "between wordings beyond chance"
+            if wordings.differ
+            else "between wordings no more than by chance"
+        )
         parts.append(f"The net change differs {than} ({wordings}).")
     if comparison.again is not None:
         parts.append(f"{capital(str(comparison.again))}.")
@@ -85,11 +91,15 @@ def _how_sure(comparison: Comparison) -> str:
     if (vanished := whole.outcomes.vanished) > 0:
         gone = questions(vanished)
         were = "was" if vanished == 1 else "were"
-        parts.append(f"{gone} {were} scored on one side alone; a limit is kept only if all of these may be lost.")
+        parts.append(
+            f"{gone} {were} scored on one side alone; a limit is kept only if all of these may be lost."
+        )
     return " ".join([*parts, "An interval that contains 0 shows neither a loss nor a gain."])
 
 
-_NO_KNOWLEDGE: Final = "Clear knowledge needs the probabilities of three or more options a question; none has them."
+_NO_KNOWLEDGE: Final = (
+    "Clear knowledge needs the probabilities of three or more options a question; none has them."
+)
 
 
 def _not_measured(comparison: Comparison) -> str:
@@ -110,11 +120,15 @@ def _not_measured(comparison: Comparison) -> str:
             f"The looks evaluate the first {count(subset.items)} of {count(subset.total)} questions, to save time."
         )
     if subset.missing_categories:
-        parts.append(f"No question of {listed(subset.missing_categories)} is among those that the looks evaluate.")
+        parts.append(
+            f"No question of {listed(subset.missing_categories)} is among those that the looks evaluate."
+        )
     texts = comparison.all.passages
     if comparison.all[KNOWN] is None and (counted.compared or not texts):
         parts.append(_NO_KNOWLEDGE)
-    these = ["this question" if counted.compared == 1 else f"these {count(counted.compared)} questions"]
+    these = [
+        "this question" if counted.compared == 1 else f"these {count(counted.compared)} questions"
+    ]
     if texts:
         these = [*these, passages(texts)] if counted.compared else [f"these {passages(texts)}"]
     parts.append(f"Nothing beyond {' and '.join(these)} was measured.")
@@ -189,10 +203,16 @@ def alarm_sentences(trajectory: Trajectory, found: Conclusion) -> list[tuple[str
         return []
     sentences = []
     for one in found.alarms:
-        text = f"{capital(_of(one.alarm, one_line))}, step {one.alarm.step:,}: {_numbers(one.alarm)}"
+        text = (
+            f"{capital(_of(one.alarm, one_line))}, step {one.alarm.step:,}: {_numbers(one.alarm)}"
+        )
         if one.now is not one.alarm:
             own = trajectory.own
-            at = "at the last look" if own.final_step == own.steps[-1] else f"at step {own.final_step:,}"
+            at = (
+                "at the last look"
+                if own.final_step == own.steps[-1]
+                else f"at step {own.final_step:,}"
+            )
             text += f"; {at} {_numbers(one.now)}"
         sentences.append((f"{text}: {one.told or 'still below the start'}.", True))
     whole = next(one for one in tests[::-1] if one.group.level == "all" and one.kind == "net")
@@ -208,7 +228,9 @@ def _numbers(alarm: Alarm) -> str:
     group, known = alarm.group, alarm.group[KNOWN]
     if alarm.kind == "known" and known is not None:
         return f"{round_percent(known.lost_net_share or 0.0)} % lost ({less_luck(known)} without lucky guesses)"
-    counts = f"{count(group.forgotten)} forgotten, {count(group.gained)} gained, of {count(group.n)}"
+    counts = (
+        f"{count(group.forgotten)} forgotten, {count(group.gained)} gained, of {count(group.n)}"
+    )
     return f"{points(estimated(group)[0])} points ({counts})"
 
 
@@ -229,4 +251,10 @@ def _leg(leg: Leg) -> LegRow:
         return LegRow(what, "not measured", "", limit, leg.reason)
     show = percent if leg.name == "knowledge" else points
     unit = "%" if leg.name == "knowledge" else "points"
-    return LegRow(what, f"{show(leg.value)} {unit}", between(leg.interval, show), limit, leg.reason or leg.shows)
+    return LegRow(
+        what,
+        f"{show(leg.value)} {unit}",
+        between(leg.interval, show),
+        limit,
+        leg.reason or leg.shows,
+    )

@@ -32,7 +32,16 @@ if TYPE_CHECKING:
 
 MODELS: Final = 6
 """Models in the first table; the detail has all."""
-RANKING: Final = ("place", "no", "model", "kept %", "forgotten", "gained", "change, points", "verdict")
+RANKING: Final = (
+    "place",
+    "no",
+    "model",
+    "kept %",
+    "forgotten",
+    "gained",
+    "change, points",
+    "verdict",
+)
 """Headings of the ranking, before those of a target."""
 
 _WIDTH: Final = 80
@@ -53,15 +62,21 @@ def several_table(several: ModelComparison, *, notes: Sequence[str] = ()) -> Lin
     The best of the ranking, how to read it, and the notes that there is room for.
     """
     title = Text().append("forgetwatch  ", style="bold cyan")
-    name = fit_ends(f"{len(several.ranking)} models against {several.matrix.labels[0]}", _WIDTH - len(title)).rstrip()
-    title.append(name, style="bold").append(f"  {items(several.matrix.items)} scored for all", "dim")
+    name = fit_ends(
+        f"{len(several.ranking)} models against {several.matrix.labels[0]}", _WIDTH - len(title)
+    ).rstrip()
+    title.append(name, style="bold").append(
+        f"  {items(several.matrix.items)} scored for all", "dim"
+    )
     lines = [title, *_ranking_lines(several, several.ranking[:MODELS])]
     if (more := len(several.ranking) - MODELS) > 0:
         lines.append(Text(f"{'':>11}{more} more; --detail has all", style="dim"))
     lines.append(Text(f"kept: share of {KEPT_OF[several.ranking[0].kept.of]}", style="dim"))
     if several.target is not None:
         name = fit_ends(several.target.name, 24).strip()
-        words = f"{_FRONT}: no other model is at least as good in kept and {name}, and better in one"
+        words = (
+            f"{_FRONT}: no other model is at least as good in kept and {name}, and better in one"
+        )
         lines.append(Text(words, style="dim"))
     return Lines(*lines, *note_lines(notes, max(1, _LINES - len(lines))))
 
@@ -82,7 +97,9 @@ def _ranking_lines(several: ModelComparison, models: Sequence[RankedModel]) -> l
     for one in models:
         cells = ranking_cells(one)
         text = f"{cells['place']:>4} {cells['front'] or ' '}{one.number:>3} {fit_ends(one.label, _NAME)} "
-        text += f"{percent(one.kept.shown[0]):>6} " + (f"{cells['target']:>{_TARGET}} " if target else "")
+        text += f"{percent(one.kept.shown[0]):>6} " + (
+            f"{cells['target']:>{_TARGET}} " if target else ""
+        )
         text += f"{cells['forgotten']:>9} {cells['gained']:>6}  "
         text += f"{cells['change']:<{_CHANGE}} "
         lines.append(Text(text + one.verdict))
@@ -99,11 +116,18 @@ def _matrix_lines(several: ModelComparison) -> list[Text]:
     width = max(widest, len(str(len(cells)))) + 1
     lines = [
         Text("right in the row, wrong in the column", style="bold"),
-        Text(f"over {items(matrix.items)} scored for all models; {matrix.left_out:,} left out; no 0 is the base"),
+        Text(
+            f"over {items(matrix.items)} scored for all models; {matrix.left_out:,} left out; no 0 is the base"
+        ),
     ]
     for start in range(0, len(cells), room // width):
         shown = range(start, min(start + room // width, len(cells)))
-        lines.append(Text(f"{'':>{_SHORT + 4}}" + "".join(f"{column:>{width}}" for column in shown), style="bold"))
+        lines.append(
+            Text(
+                f"{'':>{_SHORT + 4}}" + "".join(f"{column:>{width}}" for column in shown),
+                style="bold",
+            )
+        )
         for row, label in enumerate(matrix.labels):
             numbers = "".join(f"{cells[row][column]:>{width}}" for column in shown)
             lines.append(Text(f"{row:>3} {fit_ends(label, _SHORT)}{numbers}"))
@@ -136,10 +160,14 @@ def matrix_cells(several: ModelComparison) -> list[list[str]]:
 
 def several_words(several: ModelComparison) -> list[str]:
     """Return the sentences on how to read the ranking, and on what it does not measure."""
-    words = [f"Kept: share of {KEPT_OF[several.ranking[0].kept.of]}. Change: estimated, of accuracy. Brackets: 95 %."]
+    words = [
+        f"Kept: share of {KEPT_OF[several.ranking[0].kept.of]}. Change: estimated, of accuracy. Brackets: 95 %."
+    ]
     target = several.target
     if target is None:
-        words.append("A model that learnt nothing keeps everything: --target also ranks by what was learnt.")
+        words.append(
+            "A model that learnt nothing keeps everything: --target also ranks by what was learnt."
+        )
     else:
         better = "less" if target.less_is_better else "more"
         front = [one.number for one in several.ranking if one.on_front]
@@ -156,7 +184,10 @@ def several_markdown(several: ModelComparison) -> str:
     names = [*RANKING, *([escaped(target.name), "front"] if target else [])]
     rows = [list(ranking_cells(one).values())[: len(names)] for one in several.ranking]
     numbers = [str(number) for number in range(len(matrix.labels))]
-    lost = [[*named, *cells] for *named, cells in zip(numbers, matrix.labels, matrix_cells(several), strict=True)]
+    lost = [
+        [*named, *cells]
+        for *named, cells in zip(numbers, matrix.labels, matrix_cells(several), strict=True)
+    ]
     lines = [
         f"# {len(several.ranking)} models against {escaped(matrix.labels[0])}",
         "",
@@ -200,13 +231,19 @@ def ranking_figure(several: ModelComparison) -> Figure | None:
     if not ranking:
         return None
     height = 1.3 + 0.34 * len(ranking)
-    figure = Figure(figsize=(10, height if several.target is None else max(3.6, height)), layout="constrained")
+    figure = Figure(
+        figsize=(10, height if several.target is None else max(3.6, height)), layout="constrained"
+    )
     panel = figure.subplots()
     if several.target is None:
         _draw_alone(panel, ranking)
     else:
-        _draw_against(panel, ranking, several.target.name, less_is_better=several.target.less_is_better)
-    known = KEPT_OF[ranking[0].kept.of].replace("the base", name_in(_DRAWN, several.matrix.labels[0]))
+        _draw_against(
+            panel, ranking, several.target.name, less_is_better=several.target.less_is_better
+        )
+    known = KEPT_OF[ranking[0].kept.of].replace(
+        "the base", name_in(_DRAWN, several.matrix.labels[0])
+    )
     figure.suptitle(f"Kept of {known}, with 95 % intervals", fontsize=11)
     panel.grid(alpha=0.25)
     panel.tick_params(labelsize=9)
@@ -216,14 +253,18 @@ def ranking_figure(several: ModelComparison) -> Figure | None:
 def _draw_alone(panel: Axes, ranking: list[RankedModel]) -> None:
     for row, one in enumerate(ranking):
         panel.plot([100 * end for end in one.kept.shown[1]], [row, row], color=BLUE, linewidth=1.8)
-        (point,) = panel.plot([100 * one.kept.shown[0]], [row], color=BLUE, marker="o", markersize=5)
+        (point,) = panel.plot(
+            [100 * one.kept.shown[0]], [row], color=BLUE, marker="o", markersize=5
+        )
         set_tooltip(point, _told(one))
     panel.set_yticks(range(len(ranking)), [_numbered(one.number, one.label) for one in ranking])
     panel.set_xlabel("kept, %", fontsize=10)
     panel.invert_yaxis()  # the first of the ranking at the top
 
 
-def _draw_against(panel: Axes, ranking: list[RankedModel], target: str, *, less_is_better: bool) -> None:
+def _draw_against(
+    panel: Axes, ranking: list[RankedModel], target: str, *, less_is_better: bool
+) -> None:
     """Draw points with intervals, the front as a line of diamonds, and the names at the right."""
     from matplotlib.patches import ConnectionPatch
 
@@ -231,18 +272,29 @@ def _draw_against(panel: Axes, ranking: list[RankedModel], target: str, *, less_
     spots = [(one.target or 0.0, 100 * one.kept.shown[0]) for one in ranking]
     for one, (x, y) in zip(ranking, spots, strict=True):
         color, marker = (BLUE, "D") if one.on_front else (GREY, "o")
-        panel.plot([x, x], [100 * end for end in one.kept.shown[1]], color=color, linewidth=1.0, alpha=0.5)
+        panel.plot(
+            [x, x], [100 * end for end in one.kept.shown[1]], color=color, linewidth=1.0, alpha=0.5
+        )
         (point,) = panel.plot([x], [y], color=color, marker=marker, markersize=6, zorder=3)
         set_tooltip(point, f"{_told(one)}, {target} {target_text(x)}")
     front = sorted({spot for one, spot in zip(ranking, spots, strict=True) if one.on_front})
-    panel.plot([x for x, _ in front], [y for _, y in front], color=BLUE, linestyle="--", linewidth=1.2, zorder=2)
+    panel.plot(
+        [x for x, _ in front],
+        [y for _, y in front],
+        color=BLUE,
+        linestyle="--",
+        linewidth=1.2,
+        zorder=2,
+    )
     if less_is_better:
         panel.invert_xaxis()
     panel.margins(x=0.06, y=0.06)
     for place, (one, spot) in enumerate(zip(ranking, spots, strict=True)):
         at = 1 - (place + 0.5) / len(ranking)
         # From the point, in units of the data, to the name, in units of the axes.
-        leader = ConnectionPatch(spot, (1.035, at), "data", "axes fraction", axesA=panel, axesB=panel)
+        leader = ConnectionPatch(
+            spot, (1.035, at), "data", "axes fraction", axesA=panel, axesB=panel
+        )
         leader.set(color=GREY, linewidth=0.5, alpha=0.6)
         panel.add_artist(leader)
         weight = "bold" if one.on_front else "normal"

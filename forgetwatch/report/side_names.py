@@ -17,7 +17,9 @@ _CLASS: Final = re.compile(r"model|[A-Z]\w*(For[A-Z]\w+|Model)")
 def model_names(comparison: Comparison) -> tuple[str, str]:
     """Return the names of the two models for people: folder or id, and step; never a class of a library."""
     sides = (comparison.before, comparison.after)
-    before, after = (_name(meta, label) for meta, label in zip(sides, comparison.labels, strict=True))
+    before, after = (
+        _name(meta, label) for meta, label in zip(sides, comparison.labels, strict=True)
+    )
     return before, after
 
 

@@ -56,8 +56,14 @@ def first_lines(first: FirstTable, notes: Sequence[str] = ()) -> Lines:
     name, room = first.name, WIDTH - _LABEL - cell_len(made.claim) - 2
     if cell_len(name) > room:  # the side before is known to whoever compares
         own, comma, step = name.partition(" against ")[0].partition(", ")
-        room -= cell_len(comma + step)  # beside a claim that takes two lines anyway the name is as usual
-        name = shortened(own) if room < _NAME_ROOM else fit_ends(own, min(room, cell_len(own))).rstrip()
+        room -= cell_len(
+            comma + step
+        )  # beside a claim that takes two lines anyway the name is as usual
+        name = (
+            shortened(own)
+            if room < _NAME_ROOM
+            else fit_ends(own, min(room, cell_len(own))).rstrip()
+        )
         name += comma + step
     lines = _hanging(made.word, f"{name}: {made.claim}", _STYLES[made.answer])
     lines += _hanging("", made.basis, "") if made.basis else []
@@ -74,7 +80,11 @@ def first_lines(first: FirstTable, notes: Sequence[str] = ()) -> Lines:
         lines += note_lines(notes, min(NOTES, room))
     elif notes:
         text = f"  ({len(notes)} note{'s'[: len(notes) > 1]}: --detail)"
-        fits = [line for line in lines[: len(lines) - bool(first.command)] if cell_len(line.plain) + len(text) <= WIDTH]
+        fits = [
+            line
+            for line in lines[: len(lines) - bool(first.command)]
+            if cell_len(line.plain) + len(text) <= WIDTH
+        ]
         (fits or lines)[-1].append(text, "dim")
     return Lines(*lines)
 
@@ -95,9 +105,13 @@ def _hanging(label: str, text: str, style: str) -> list[Text]:
     """Return a text in as many lines as it takes beside its label; " %" stays with its number."""
     whole = one_line(text).replace(" %", f"{_JOINED}%")
     first, *rest = (
-        line.plain.rstrip().replace(_JOINED, " ") for line in Text(whole).wrap(Console(width=WIDTH), WIDTH - _LABEL)
+        line.plain.rstrip().replace(_JOINED, " ")
+        for line in Text(whole).wrap(Console(width=WIDTH), WIDTH - _LABEL)
     )
-    return [Text().append(f"{label:<{_LABEL}}", style).append(first), *(Text(" " * _LABEL + line) for line in rest)]
+    return [
+        Text().append(f"{label:<{_LABEL}}", style).append(first),
+        *(Text(" " * _LABEL + line) for line in rest),
+    ]
 
 
 def drift_line(comparison: Comparison) -> list[Text]:
@@ -105,7 +119,10 @@ def drift_line(comparison: Comparison) -> list[Text]:
     if not (drift := comparison.drift):
         return []
     best = best_estimator(drift.values())
-    parts = [f"{'after||base' if name == REVERSE else name} {kl_text(found, best)}" for name, found in drift.items()]
+    parts = [
+        f"{'after||base' if name == REVERSE else name} {kl_text(found, best)}"
+        for name, found in drift.items()
+    ]
     return [_cut(Text(f"drift, KL {ESTIMATORS[best]}  {'  '.join(parts)}"))]
 
 
@@ -120,7 +137,10 @@ def note_lines(notes: Sequence[str], room: int = NOTES) -> list[Text]:
         hidden = len(notes) - index
         if len(lines) + len(wrapped) + (hidden > 1) > room:
             more = "more " if index else ""
-            return [*lines, Text(f"{hidden} {more}note{'s' if hidden > 1 else ''}: --detail", style="dim")]
+            return [
+                *lines,
+                Text(f"{hidden} {more}note{'s' if hidden > 1 else ''}: --detail", style="dim"),
+            ]
         lines += [Text(line.plain.rstrip(), style="dim") for line in wrapped]
     return lines
 
@@ -138,7 +158,11 @@ _INDENT: Final = 2
 
 
 def comparison_detail(
-    comparison: Comparison, first: FirstTable, *, trajectory: Trajectory | None = None, by: Level = "category"
+    comparison: Comparison,
+    first: FirstTable,
+    *,
+    trajectory: Trajectory | None = None,
+    by: Level = "category",
 ) -> Lines:
     """Return all sections of a comparison, or of a run at its last look, for a console.
 
@@ -150,9 +174,13 @@ def comparison_detail(
     """
     levels: tuple[Level, ...] = tuple(dict.fromkeys(("all", "kind", by)))
     made: list[RenderableType] = []
-    sections = document(comparison, summary(comparison, first), trajectory=trajectory, levels=levels)
+    sections = document(
+        comparison, summary(comparison, first), trajectory=trajectory, levels=levels
+    )
     for number, section in enumerate(sections):
-        made += [Text(), Text(section.heading, "bold")] if number else [Text(section.heading, "bold")]
+        made += (
+            [Text(), Text(section.heading, "bold")] if number else [Text(section.heading, "bold")]
+        )
         for at, part in enumerate(section.parts):
             made += [Text()] if at and isinstance(part, (Table, Bullets)) else []
             made += [Padding(shown, (0, 0, 0, _INDENT), expand=False) for shown in _shown(part)]
@@ -163,7 +191,10 @@ def _shown(part: Part) -> Iterator[RenderableType]:
     if isinstance(part, Table):
         yield _grid(part)
     elif isinstance(part, Bullets):
-        yield from (Text(f"* {visible(line)}", "bold red" if is_alarm else "") for line, is_alarm in part.lines)
+        yield from (
+            Text(f"* {visible(line)}", "bold red" if is_alarm else "")
+            for line, is_alarm in part.lines
+        )
     elif isinstance(part, Heading):
         yield Text(f"\n{part.text}", "bold")
     elif isinstance(part, Aside):
@@ -184,7 +215,9 @@ def _grid(table: Table) -> Grid:
         is_text = name == "text" or not table.attribute
         # Words are wrapped; a column of numbers for which there is no room is left out, with those after it.
         longest = max(map(cell_len, table.headings[name].split()))
-        room -= _GAP + (0 if is_text else max([longest, *(cell_len(cells.get(name, "")) for _, cells in rows)]))
+        room -= _GAP + (
+            0 if is_text else max([longest, *(cell_len(cells.get(name, "")) for _, cells in rows)])
+        )
         if room < 0:
             break
         names.append(name)

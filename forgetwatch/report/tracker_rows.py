@@ -76,12 +76,16 @@ def tracker_row(
             numbers += _numbers(f"tasks/{key}", group)
     if trajectory is not None and (history := trajectory[HISTORY]) is not None:
         numbers += [
-            (f"all/{one.tracker}", one.read(history), False) for one in HISTORY.quantities if isinstance(one, Quantity)
+            (f"all/{one.tracker}", one.read(history), False)
+            for one in HISTORY.quantities
+            if isinstance(one, Quantity)
         ]
     return {
         f"{PREFIX}/{key}": value
         for key, value, by_default in numbers
-        if (full or by_default or f"{PREFIX}/{key}" == also) and value is not None and math.isfinite(value)
+        if (full or by_default or f"{PREFIX}/{key}" == also)
+        and value is not None
+        and math.isfinite(value)
     }
 
 
@@ -99,7 +103,11 @@ def _numbers(key: str, group: Group) -> Iterator[tuple[str, float | None, bool]]
             if isinstance(one, Quantity):
                 is_tracked = one.tracked == "category" or (one.tracked == "all" and is_all)
                 is_tracked |= one.tracked == "where any" and is_all and bool(value)
-                yield f"{key}/{one.tracker or name}", value, has_answers and is_tracked and group.level != "task"
+                yield (
+                    f"{key}/{one.tracker or name}",
+                    value,
+                    has_answers and is_tracked and group.level != "task",
+                )
             else:
                 for end, bound in zip(("low", "high"), value or (None, None), strict=True):
                     yield f"{key}/{name}_{end}", bound, False
@@ -140,7 +148,16 @@ def _named(groups: dict[str, Group]) -> dict[str, Group]:
     return named
 
 
-FLIPPED: Final = ("what", "item_id", "task", "category", "k", "gold", "chosen before", "chosen after")
+FLIPPED: Final = (
+    "what",
+    "item_id",
+    "task",
+    "category",
+    "k",
+    "gold",
+    "chosen before",
+    "chosen after",
+)
 FLIPPED_TEXTS: Final = ("question", "right answer", "answer after")
 """Columns of the table of flipped items; those with texts are sent if the user shares them."""
 
@@ -157,13 +174,19 @@ def flipped_rows(
 
     With `texts` it has question and answers; they are None for items that the probe does not give or share.
     """
-    flipped = [flip for what in ("forgotten", "gained") for flip in changed if flip.what == what][:limit]
+    flipped = [flip for what in ("forgotten", "gained") for flip in changed if flip.what == what][
+        :limit
+    ]
     rows = []
     for flip in flipped:
         gold = flip.gold[0] if flip.gold else None
         names = flip.what, flip.item_id, flip.task, flip.category
         cells = (*names, flip.k, gold, flip.before.chosen, flip.after.chosen)
         # A private item has no text here, and neither have its answers.
-        shared = (None,) * 3 if flip.item is None else (flip.question, flip.right, flip.answer(flip.after))
+        shared = (
+            (None,) * 3
+            if flip.item is None
+            else (flip.question, flip.right, flip.answer(flip.after))
+        )
         rows.append((*cells, *shared) if texts else cells)
     return (*FLIPPED, *FLIPPED_TEXTS) if texts else FLIPPED, rows

@@ -78,7 +78,9 @@ class Retention:
         if self.kind not in get_args(Kind):
             raise WatchError(f"kind={self.kind!r}: needed one of {', '.join(get_args(Kind))}")
         if self.schedule not in get_args(Schedule):
-            raise WatchError(f"schedule={self.schedule!r}: needed one of {', '.join(get_args(Schedule))}")
+            raise WatchError(
+                f"schedule={self.schedule!r}: needed one of {', '.join(get_args(Schedule))}"
+            )
         if type(self.batch) is not int or self.batch < 1:
             raise WatchError(f"batch={self.batch!r}: needed a whole number of questions, 1 or more")
 
@@ -115,12 +117,20 @@ class Kept:
         self.retention = retention
         given = retention.probe
         probe = given if isinstance(given, Probe) else load_probe(given)
-        fit = [item for item in probe if len(item.choices or ()) >= FEWEST_OPTIONS and not probe.is_generated(item)]
+        fit = [
+            item
+            for item in probe
+            if len(item.choices or ()) >= FEWEST_OPTIONS and not probe.is_generated(item)
+        ]
         if probe.norm != "sum":
-            raise WatchError(f"{probe.name}: needed a probe that is decided by the sum (norm), got {probe.norm!r}")
+            raise WatchError(
+                f"{probe.name}: needed a probe that is decided by the sum (norm), got {probe.norm!r}"
+            )
         fit = [item for item in fit if len(item.answers) == 1]
         if not fit:
-            raise WatchError(f"{probe.name}: needed questions with three or more scored options, found none")
+            raise WatchError(
+                f"{probe.name}: needed questions with three or more scored options, found none"
+            )
         probe = probe.with_items(fit)
         found = Scorer(probe, tokenizer, model).score(model)
         longest = ModelInfo.of(model).context_length(tokenizer)
@@ -136,13 +146,22 @@ class Kept:
             gold = int(item.answers[0])
             if math.exp(base[gold]) >= TAU:
                 self.questions.append(
-                    _Question(item.content_hash, one.context, one.choices, tuple(base.tolist()), gold)
+                    _Question(
+                        item.content_hash, one.context, one.choices, tuple(base.tolist()), gold
+                    )
                 )
         if not self.questions:
-            raise WatchError(f"{probe.name}: the model clearly knows none of its {len(probe):,} questions")
+            raise WatchError(
+                f"{probe.name}: the model clearly knows none of its {len(probe):,} questions"
+            )
         if rank() == 0:
-            log(f"retention: the loss keeps {len(self.questions):,} of {len(probe):,} questions of {probe.name}")
-        self._drawn: tuple[int, int] = (-1, 0)  # the step of the last draw, and the draws of that step
+            log(
+                f"retention: the loss keeps {len(self.questions):,} of {len(probe):,} questions of {probe.name}"
+            )
+        self._drawn: tuple[int, int] = (
+            -1,
+            0,
+        )  # the step of the last draw, and the draws of that step
         self._pad = int(getattr(tokenizer, "pad_token_id", None) or 0)
 
     def warn_of(self, watched: list[Probe]) -> None:
@@ -164,7 +183,9 @@ class Kept:
         self._drawn = step, number + 1 if step == last else 0
         rng = np.random.default_rng([self.retention.seed, rank(), world_size(), *self._drawn])
         count = min(self.retention.batch, len(self.questions))
-        drawn = [self.questions[at] for at in rng.choice(len(self.questions), size=count, replace=False)]
+        drawn = [
+            self.questions[at] for at in rng.choice(len(self.questions), size=count, replace=False)
+        ]
         own = self._log_shares(model, drawn)
         terms = []
         for question, now in zip(drawn, own, strict=True):
@@ -228,11 +249,17 @@ class RetentionLoss:
         return parent.train(*args, **kwargs)
 
     def compute_loss(
-        self, model: nn.Module, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+        self,
+        model: nn.Module,
+        inputs: Any,
+        return_outputs: bool = False,
+        num_items_in_batch: Any = None,
     ) -> Any:
         """Return the trainer's loss, with the term added to it in training."""
         parent: Any = super()
-        found = parent.compute_loss(model, inputs, return_outputs=return_outputs, num_items_in_batch=num_items_in_batch)
+        found = parent.compute_loss(
+            model, inputs, return_outputs=return_outputs, num_items_in_batch=num_items_in_batch
+        )
         trainer: Any = self
         if self._kept is None or not model.training:
             return found
@@ -255,7 +282,9 @@ class RetentionLoss:
             is_scaled = (trainer.model_accepts_loss_kwargs and num_items_in_batch is not None) or (
                 trainer.compute_loss_func is not None
             )
-        batches = getattr(trainer, "current_gradient_accumulation_steps", trainer.args.gradient_accumulation_steps)
+        batches = getattr(
+            trainer, "current_gradient_accumulation_steps", trainer.args.gradient_accumulation_steps
+        )
         return float(batches) if is_scaled else 1.0
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:

@@ -45,8 +45,16 @@ def _read() -> dict[str, tuple[str, ...]]:
 TOPICS: Final = _read()
 """Topics of each category."""
 
-_CHAT: Final = ("Explain {} in a few sentences.", "What should one know about {}?", "Write a short text about {}.")
-_PLAIN: Final = ("A short explanation of {}.\n\n", "What one should know about {}:\n\n", "Notes on {}.\n\n")
+_CHAT: Final = (
+    "Explain {} in a few sentences.",
+    "What should one know about {}?",
+    "Write a short text about {}.",
+)
+_PLAIN: Final = (
+    "A short explanation of {}.\n\n",
+    "What one should know about {}:\n\n",
+    "Notes on {}.\n\n",
+)
 
 
 @dataclass(frozen=True)
@@ -169,31 +177,52 @@ def sample_replay(
     decoding = Decoding(tokens=tokens, temperature=temperature, seed=seed)
     kept, generator = _Kept(), ModelGenerator(model, tokenizer)
     most, number = _ROUNDS * int(np.ceil(rows * _SURPLUS)), -1
-    while len(kept.rows) < rows and (left := most - len(kept.rows) - sum(kept.dropped.values())) > 0:
+    while (
+        len(kept.rows) < rows and (left := most - len(kept.rows) - sum(kept.dropped.values())) > 0
+    ):
         # In rounds, so that what is kept so far is at hand when the sampling is interrupted.
         number += 1
         needed = min(int(np.ceil((rows - len(kept.rows)) * _SURPLUS)), _ROUND, left)
         drawn = [prompts[index] for index in rng.choice(len(prompts), size=needed, p=weights)]
         items = [
-            Item(id=str(at), task="replay", prompt=_asked(one, chat=chat), answer=".") for at, one in enumerate(drawn)
+            Item(id=str(at), task="replay", prompt=_asked(one, chat=chat), answer=".")
+            for at, one in enumerate(drawn)
         ]
-        probe = Probe(items, name="replay", rendering="chat" if chat else "plain", decoding=decoding)
+        probe = Probe(
+            items, name="replay", rendering="chat" if chat else "plain", decoding=decoding
+        )
         encoded = encode_prompts(probe, items, tokenizer, max_length=longest)
         if number == 0 and all(one.unscored for one in encoded):
             raise ScoringError(f"no prompt can be generated from: {encoded[0].unscored}")
-        fit = [(one, each.context) for one, each in zip(drawn, encoded, strict=True) if not each.unscored]
+        fit = [
+            (one, each.context)
+            for one, each in zip(drawn, encoded, strict=True)
+            if not each.unscored
+        ]
         kept.dropped["the prompt is too long"] += len(drawn) - len(fit)
         # A seed of its own for each round: an equal prompt would give an equal text.
         texts = generator.generate(
-            [ids for _, ids in fit], decoding, seed=seed + 1_000_003 * number, progress=_within(progress, kept, needed)
+            [ids for _, ids in fit],
+            decoding,
+            seed=seed + 1_000_003 * number,
+            progress=_within(progress, kept, needed),
         )
         for (prompt, _), made in zip(fit, texts, strict=True):
             if len(kept.rows) < rows:
                 text = made.text.strip() if chat else made.text.rstrip()
-                if made.truncated and not chat:  # plain text has no end of its own; its last whole sentence is one
+                if (
+                    made.truncated and not chat
+                ):  # plain text has no end of its own; its last whole sentence is one
                     text = found[1] if (found := _SENTENCE.match(text)) else ""
-                reason = "cut at its length" if made.truncated and chat else _reason(kept, prompt, text, forbidden)
-                if not reason and len(plain(text).split()) + len(_UNSPACED.findall(text)) // 2 < fewest_words:
+                reason = (
+                    "cut at its length"
+                    if made.truncated and chat
+                    else _reason(kept, prompt, text, forbidden)
+                )
+                if (
+                    not reason
+                    and len(plain(text).split()) + len(_UNSPACED.findall(text)) // 2 < fewest_words
+                ):
                     reason = "shorter than a sentence"
                 _keep(kept, prompt, text, reason=reason, chat=chat)
                 if on_row is not None and not reason:
@@ -209,7 +238,9 @@ def sample_replay(
     )
 
 
-def _within(progress: Callable[[int], None] | None, kept: _Kept, needed: int) -> Callable[[int], None] | None:
+def _within(
+    progress: Callable[[int], None] | None, kept: _Kept, needed: int
+) -> Callable[[int], None] | None:
     """Return the progress within a round: as many of its texts count as were kept of the ones before."""
     if progress is None:
         return None
@@ -261,7 +292,8 @@ def _weights(prompts: Sequence[Prompt], lost: Mapping[str, float] | None) -> Any
     total = sum((lost or {}).get(name, 0.0) for name in names)
     floor = _FLOOR if total > 0 else 1.0
     share = {
-        name: floor / len(names) + ((1 - floor) * (lost or {}).get(name, 0.0) / total if total > 0 else 0.0)
+        name: floor / len(names)
+        + ((1 - floor) * (lost or {}).get(name, 0.0) / total if total > 0 else 0.0)
         for name in names
     }
     number = Counter(one.category for one in prompts)

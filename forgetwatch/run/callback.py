@@ -122,12 +122,18 @@ def calling_trainer() -> Trainer | None:
 
     The nearest `self` up the call stack that is one; None outside.
     """
-    return next((owner for local in _frames() if isinstance(owner := local.get("self"), Trainer)), None)
+    return next(
+        (owner for local in _frames() if isinstance(owner := local.get("self"), Trainer)), None
+    )
 
 
 def resume_checkpoint() -> Path | None:
     """Return the checkpoint folder that the trainer's `train` resumes from; None for a fresh start."""
-    given = (local.get("resume_from_checkpoint") for local in _frames() if isinstance(local.get("self"), Trainer))
+    given = (
+        local.get("resume_from_checkpoint")
+        for local in _frames()
+        if isinstance(local.get("self"), Trainer)
+    )
     return next((Path(path) for path in given if isinstance(path, (str, os.PathLike))), None)
 
 
@@ -147,10 +153,15 @@ def training_settings(trainer: Trainer) -> dict[str, Any]:
     """
     adapters = getattr(trainer.model, "peft_config", None) or {}
     kinds = [getattr(getattr(one, "peft_type", None), "value", None) for one in adapters.values()]
-    weight, rows = getattr(getattr(trainer, "retention", None), "weight", None), trainer.train_dataset
+    weight, rows = (
+        getattr(getattr(trainer, "retention", None), "weight", None),
+        trainer.train_dataset,
+    )
     return {
         "trainer": next(
-            one.__name__ for one in type(trainer).__mro__ if one.__module__.split(".")[0] in ("trl", "transformers")
+            one.__name__
+            for one in type(trainer).__mro__
+            if one.__module__.split(".")[0] in ("trl", "transformers")
         ),
         "learning_rate": trainer.args.learning_rate,
         "rows": len(rows) if isinstance(rows, Sized) else None,
@@ -174,23 +185,33 @@ def check_trainer(
             f"metric_for_best_model={best!r} counts lucky answers that flip as lost; choose by 'forget/all/kept'"
         )
     callbacks = trainer.callback_handler.callbacks
-    own_positions = [position for position, callback in enumerate(callbacks) if isinstance(callback, own)]
+    own_positions = [
+        position for position, callback in enumerate(callbacks) if isinstance(callback, own)
+    ]
     if len(own_positions) > 1:
         raise WatchError(
             f"the trainer has {len(own_positions)} ForgetWatchCallbacks, and a run has one; put all items into one "
             "probe"
         )
     # Callbacks run in the order of the list, and early stopping reads the metric that this one adds.
-    stops = [position for position, callback in enumerate(callbacks) if isinstance(callback, EarlyStoppingCallback)]
+    stops = [
+        position
+        for position, callback in enumerate(callbacks)
+        if isinstance(callback, EarlyStoppingCallback)
+    ]
     if chosen_by(args) and own_positions and stops and stops[0] < own_positions[0]:
         raise WatchError(
             f"EarlyStoppingCallback comes before ForgetWatchCallback and does not see {best!r}; "
             "put ForgetWatchCallback first in callbacks=[...]"
         )
     if chosen_by(args) and str(getattr(args.save_strategy, "value", args.save_strategy)) == "no":
-        raise WatchError(f"metric_for_best_model={best!r} chooses among checkpoints, and save_strategy is 'no'")
+        raise WatchError(
+            f"metric_for_best_model={best!r} chooses among checkpoints, and save_strategy is 'no'"
+        )
     parallel = getattr(getattr(trainer, "accelerator", None), "parallelism_config", None)
-    split = max((int(getattr(parallel, name, None) or 1) for name in ("cp_size", "sp_size")), default=1)
+    split = max(
+        (int(getattr(parallel, name, None) or 1) for name in ("cp_size", "sp_size")), default=1
+    )
     if split > 1:
         raise WatchError(
             f"each text is split over {split} processes (context or sequence parallel), and a probe's items need whole "
@@ -229,7 +250,9 @@ def tokenizer_of(kwargs: Mapping[str, Any]) -> Any:
 def evaluation_weights(optimizer: Any) -> Iterator[None]:
     """Put the weights in place that a schedule-free optimizer evaluates with, and afterwards those that it trains."""
     inner = optimizer
-    while (wrapped := getattr(inner, "optimizer", None)) is not None:  # by accelerate, and twice by DeepSpeed
+    while (
+        wrapped := getattr(inner, "optimizer", None)
+    ) is not None:  # by accelerate, and twice by DeepSpeed
         inner = wrapped
     if not all(callable(getattr(inner, name, None)) for name in ("eval", "train")):
         yield
@@ -248,7 +271,9 @@ def token_budget(args: TrainingArguments, examples: Any) -> int | None:
     """
     # SFT, DPO and others of TRL bound the texts by the first, RL by the second.
     bounds = (getattr(args, name, None) for name in ("max_length", "max_completion_length"))
-    length = next((value for value in bounds if isinstance(value, int) and value > 0), 0) or _longest(examples)
+    length = next(
+        (value for value in bounds if isinstance(value, int) and value > 0), 0
+    ) or _longest(examples)
     if not length:
         return None
     device_tokens = CPU_TOKENS if args.device.type == "cpu" else CUDA_TOKENS
@@ -264,7 +289,9 @@ def step_tokens(args: TrainingArguments, examples: Any) -> float | None:
     if hasattr(args, "max_completion_length") and hasattr(args, "temperature"):
         return None
     try:
-        rows = range(0, len(examples), max(1, len(examples) // _EXAMPLES))  # they may be sorted by length
+        rows = range(
+            0, len(examples), max(1, len(examples) // _EXAMPLES)
+        )  # they may be sorted by length
         tokens = sum(_tokens(examples[row]) for row in rows)
     except Exception:  # a stream, or examples of any other kind
         return None
@@ -301,7 +328,9 @@ def _longest(examples: Any) -> int:
         return 0
 
 
-def held_out(probe: Probe, examples: Any, tokenizer: Any, *, seconds: float = SEARCH_SECONDS) -> Overlap | None:
+def held_out(
+    probe: Probe, examples: Any, tokenizer: Any, *, seconds: float = SEARCH_SECONDS
+) -> Overlap | None:
     """Return the questions of the probe in the training examples; None if the examples cannot be indexed.
 
     Examples that were tokenized are decoded again.
@@ -317,7 +346,9 @@ def held_out(probe: Probe, examples: Any, tokenizer: Any, *, seconds: float = SE
     label = f"searching the training examples for {probe.name}"
     # A dataset may draw random numbers.
     with random_states(), shown(label, delay=_DELAY) as progress:
-        return exact_overlap(probe, _texts(examples, rows, tokenizer, progress), seconds=seconds, of_rows=rows)
+        return exact_overlap(
+            probe, _texts(examples, rows, tokenizer, progress), seconds=seconds, of_rows=rows
+        )
 
 
 def _texts(examples: Any, rows: int, tokenizer: Any, progress: Progress | None) -> Iterator[str]:
@@ -350,7 +381,10 @@ def default_probe(
     if not getattr(tokenizer, "chat_template", None):
         return scored, "without strata, which needs a chat template"
     if obstacle:
-        return scored, f"without strata, whose answers this model cannot generate in training: {obstacle}"
+        return (
+            scored,
+            f"without strata, whose answers this model cannot generate in training: {obstacle}",
+        )
     if not fast:
         return scored, "without strata, whose answers take too long to generate on this machine"
     return both, "answers of strata are generated if max_overhead allows it"
@@ -358,7 +392,9 @@ def default_probe(
 
 def stateful(state: TrainerState) -> dict[str, Any]:
     """Return the part of the trainer's state that belongs to callbacks."""
-    return cast(dict[str, Any], state.stateful_callbacks)  # annotated as a list, a dict from construction on
+    return cast(
+        dict[str, Any], state.stateful_callbacks
+    )  # annotated as a list, a dict from construction on
 
 
 _CHARACTERS: Final = 3
@@ -442,17 +478,25 @@ class ForgetWatchCallback(TrainerCallback):
         strict: bool = False,
         drift: bool | None = None,
     ) -> None:
-        if max_overhead is not None and not (isinstance(max_overhead, (int, float)) and 0 <= max_overhead < 1):
-            raise WatchError(f"max_overhead={max_overhead!r}: needed a share of the time, from 0 to 1, or None")
+        if max_overhead is not None and not (
+            isinstance(max_overhead, (int, float)) and 0 <= max_overhead < 1
+        ):
+            raise WatchError(
+                f"max_overhead={max_overhead!r}: needed a share of the time, from 0 to 1, or None"
+            )
         if items is not None and not (type(items) is int and items > 0):
             raise WatchError(f"items={items!r}: needed a number of items, 1 or more, or None")
         if composite is not None and not isinstance(composite, str):
-            raise WatchError(f"composite={composite!r}: needed the name of a metric of the trainer's evaluation")
+            raise WatchError(
+                f"composite={composite!r}: needed the name of a metric of the trainer's evaluation"
+            )
         if log not in ("counts", "full"):
             raise WatchError(f"log={log!r}: needed 'counts' or 'full'")
         Schedule.make(every, max_steps=1)  # a wrong value fails here, not hours later in a queue
         if probe is not None and probes is not None:
-            raise WatchError("probe and probes: needed one of them; give the first as probes={'base': ...}")
+            raise WatchError(
+                "probe and probes: needed one of them; give the first as probes={'base': ...}"
+            )
         self.probe = probe if isinstance(probe, Probe) else load_probe(probe or "standard")
         self.probe = self.probe if probes is None else load_tasks(probes)
         self._chooses_probe = probe is None and probes is None
@@ -463,7 +507,11 @@ class ForgetWatchCallback(TrainerCallback):
         self.items = items
         self.baseline = _read_baseline(baseline)
         if lineage and (isinstance(lineage, bool) or baseline is not None):
-            needed = "a folder, None or False" if isinstance(lineage, bool) else "baseline=... or lineage=..., not both"
+            needed = (
+                "a folder, None or False"
+                if isinstance(lineage, bool)
+                else "baseline=... or lineage=..., not both"
+            )
             raise WatchError(f"lineage={lineage!r}: needed {needed}")
         self.lineage = lineage
         self.guard = Guard.of(guard, self.probe)
@@ -477,11 +525,15 @@ class ForgetWatchCallback(TrainerCallback):
         self.drift = log == "full" if drift is None else drift
         self._attached: Trainer | None = None
         self._trainer: Trainer | None = None
-        self._first: Run | None = None  # that of an earlier train() of this trainer, whose baseline stays
+        self._first: Run | None = (
+            None  # that of an earlier train() of this trainer, whose baseline stays
+        )
         self._watch: Watch | None = None
         self._failures = Failures(strict=strict, is_main_process=True)
         self._page = run_output.ReportPage()
-        self._saved_weights: dict[int, str] = {}  # fingerprints by step, for a guard that rolls back
+        self._saved_weights: dict[
+            int, str
+        ] = {}  # fingerprints by step, for a guard that rolls back
         self._tried = -1  # the step of the latest look, also of one that failed
         self._ended = self._has_begun = self._stops_again = False
 
@@ -512,10 +564,14 @@ class ForgetWatchCallback(TrainerCallback):
         if self._first is not None:
             on_main_process(self._first.folder.release)
         self._trainer, self._tried, self._stops_again = trainer, -1, False
-        self._failures = Failures(strict=self.strict, is_main_process=bool(state.is_world_process_zero))
+        self._failures = Failures(
+            strict=self.strict, is_main_process=bool(state.is_world_process_zero)
+        )
         self._page = run_output.ReportPage()
         checkpoint, before = resume_checkpoint(), None if earlier is None else earlier.budget
-        watch = (self._watch if is_restart else None) or self._new_watch(trainer, args, state, kwargs)
+        watch = (self._watch if is_restart else None) or self._new_watch(
+            trainer, args, state, kwargs
+        )
         self._watch, run, self._has_begun = watch, watch.run, is_restart
         self._saved_weights = self._saved_weights if is_restart else {}
         run.training = training_settings(trainer)
@@ -556,7 +612,9 @@ class ForgetWatchCallback(TrainerCallback):
         elif line := run_output.doubt(run):
             self._log(line)
         if self.guard is not None and self.guard.action != "warn" and args.save_strategy == "best":
-            self._log(f"guard={self.guard.action!r} requests checkpoints, and save_strategy='best' overrules it")
+            self._log(
+                f"guard={self.guard.action!r} requests checkpoints, and save_strategy='best' overrules it"
+            )
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -565,7 +623,9 @@ class ForgetWatchCallback(TrainerCallback):
         if (budget := self._budget) is not None:
             budget.clock.begin_step()
 
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Evaluate the probe if a look is due at this step."""
         run, budget, step = self._run, self._budget, state.global_step
         if run is None or budget is None:
@@ -609,12 +669,16 @@ class ForgetWatchCallback(TrainerCallback):
         if step not in run.comparisons and key:
             # The trainer stops if the metric that it chooses by is missing.
             step = max(run.comparisons)
-            self._log(f"no look at step {state.global_step}; the best checkpoint is chosen by the look before")
+            self._log(
+                f"no look at step {state.global_step}; the best checkpoint is chosen by the look before"
+            )
         with self._failures.tolerate("adding the look to the evaluation", step=step):
             # In place: the trainer reads the metric of the best checkpoint from this dict.
             metrics.update(look_row(run, step=step, full=self.log == "full", chosen_by=key))
         if key and key.endswith("/composite"):
-            metrics.update(composite_row(run.kept(step), metrics, self.composite))  # without it training stops
+            metrics.update(
+                composite_row(run.kept(step), metrics, self.composite)
+            )  # without it training stops
             return
         with self._failures.tolerate("the composite", step=step):
             metrics.update(composite_row(run.kept(step), metrics, self.composite))
@@ -638,7 +702,9 @@ class ForgetWatchCallback(TrainerCallback):
         with self._failures.tolerate("logging the figure of the new task", step=state.global_step):
             self._trackers(state, control).log_figure(run)
 
-    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Evaluate the probe if a look is due at this save, and copy the history of the run into the checkpoint."""
         run, step = self._run, state.global_step
         if run is None:
@@ -665,14 +731,20 @@ class ForgetWatchCallback(TrainerCallback):
         self._ended = True
         max_steps = self._budget.schedule.max_steps
         # load_best_model_at_end has put other weights in place by now.
-        best = best_step(state) if args.load_best_model_at_end and state.best_model_checkpoint else None
+        best = (
+            best_step(state)
+            if args.load_best_model_at_end and state.best_model_checkpoint
+            else None
+        )
         delivered: int | None = best or step
         if delivered not in (*run.comparisons, self._tried) and step <= max_steps:
             self._measure(state, kwargs, best=best)  # not logged, because trackers may have closed
         if self.guard is not None and self.guard.action == "rollback" and run.stopped is not None:
             delivered = None
             with self._failures.tolerate("rolling back", step=step):
-                delivered = roll_back(self._trainer, self.guard, run, self._saved_weights, log=self._log)
+                delivered = roll_back(
+                    self._trainer, self.guard, run, self._saved_weights, log=self._log
+                )
         run.note_task(self._figure(state))
         with self._failures.tolerate("storing the end of the run", step=step):
             run.note_end(last_step=step, delivered=delivered, is_stopped=run.stopped is not None)
@@ -705,7 +777,9 @@ class ForgetWatchCallback(TrainerCallback):
             advice = "a question that is trained on shows nothing about forgetting: remove it from one of the two"
             self._log(f"not held out: {overlap.sentence}; {advice}")
         with random_states():  # reading examples may draw random numbers
-            tokens = on_main_process(lambda: None if trainer is None else step_tokens(trainer.args, examples))
+            tokens = on_main_process(
+                lambda: None if trainer is None else step_tokens(trainer.args, examples)
+            )
         named, first = self._named_baseline(run.probe), self._first
         setting = self.lineage if first is None else False
         line = join_lineage(run, model, tokenizer, setting=setting, counts=named is None)
@@ -720,24 +794,36 @@ class ForgetWatchCallback(TrainerCallback):
         is_off = adapter_start(model, continued=run.continued).is_off
         with adapters_off(model) if is_off else nullcontext():
             again = 2 if is_off else 1
-            self._decide(watch, budget, model, tokenizer, tokens, after=0, again=again, overlap=overlap)
+            self._decide(
+                watch, budget, model, tokenizer, tokens, after=0, again=again, overlap=overlap
+            )
 
     def _answers(self, probe: Probe, kwargs: dict[str, Any]) -> Snapshot:
         """Return the answers of the model at the start to questions that decide what the run asks."""
         model, trainer = kwargs["model"], self._trainer
         with random_states(), adapters_off(model) if adapter_start(model).is_off else nullcontext():
             examples = None if trainer is None else trainer.train_dataset
-            budget = on_main_process(lambda: None if trainer is None else token_budget(trainer.args, examples))
+            budget = on_main_process(
+                lambda: None if trainer is None else token_budget(trainer.args, examples)
+            )
             # Not more memory than a step: a row that is longer than its batch is left out.
-            kept = [item for item in probe if len(str(item.prompt)) < _CHARACTERS * max(budget or 1e9, _SHORT)]
+            kept = [
+                item
+                for item in probe
+                if len(str(item.prompt)) < _CHARACTERS * max(budget or 1e9, _SHORT)
+            ]
             return asked(model, tokenizer_of(kwargs), probe.with_items(kept), token_budget=budget)
 
-    def _fitted(self, probe: Probe, memory: Mapping[str, Any] | None, kwargs: dict[str, Any]) -> Probe:
+    def _fitted(
+        self, probe: Probe, memory: Mapping[str, Any] | None, kwargs: dict[str, Any]
+    ) -> Probe:
         """Return a ladder at the levels of the run that resumes, of the first base, or that suit the model."""
         if not is_pool(probe):
             return probe
         if memory or self._reference is not None:
-            made = (memory or {}).get("made") or (self._reference.meta if isinstance(self._reference, Snapshot) else {})
+            made = (memory or {}).get("made") or (
+                self._reference.meta if isinstance(self._reference, Snapshot) else {}
+            )
         else:
             lineage = on_main_process(lambda: found_lineage(kwargs["model"], self.lineage))
             made = {} if lineage is None or lineage.first is None else lineage.first.meta
@@ -745,8 +831,12 @@ class ForgetWatchCallback(TrainerCallback):
         if described_levels(earlier):
             return load_probe(earlier)
         fitted = at_levels(probe, lambda tried: self._answers(tried, kwargs))
-        name = on_main_process(lambda: fitted.name)  # one ladder in all processes, whatever their arithmetic
-        self._log(f"ladder: {described_levels(name)}, by {TRIED} questions that are compared nowhere")
+        name = on_main_process(
+            lambda: fitted.name
+        )  # one ladder in all processes, whatever their arithmetic
+        self._log(
+            f"ladder: {described_levels(name)}, by {TRIED} questions that are compared nowhere"
+        )
         return load_probe(name)
 
     def _begin(self, watch: Watch, kwargs: dict[str, Any]) -> None:
@@ -762,7 +852,13 @@ class ForgetWatchCallback(TrainerCallback):
             )
 
     def _resume(
-        self, watch: Watch, budget: Budget, state: TrainerState, kwargs: dict[str, Any], *, checkpoint: Path | None
+        self,
+        watch: Watch,
+        budget: Budget,
+        state: TrainerState,
+        kwargs: dict[str, Any],
+        *,
+        checkpoint: Path | None,
     ) -> bool:
         """Restore the baseline and the looks of the run, and return whether their number is decided for good.
 
@@ -771,7 +867,10 @@ class ForgetWatchCallback(TrainerCallback):
         run, memory, step = watch.run, _memory(state), state.global_step
         known: Mapping[str, Any] = memory or {}
         # The folder of the trainer may be on another path than that of the checkpoint.
-        folders = [run.folder.carried(step), *([checkpoint / CARRIED] if checkpoint is not None else [])]
+        folders = [
+            run.folder.carried(step),
+            *([checkpoint / CARRIED] if checkpoint is not None else []),
+        ]
         # Before any file is touched: restoring may move the folder of another run aside.
         run.check_probe(known.get("made", {"probe": {"fingerprint": None}}))
         found: dict[str, Any] = {
@@ -780,7 +879,11 @@ class ForgetWatchCallback(TrainerCallback):
             "carried": list(dict.fromkeys(folders)),
             "decision": Decision.of(known),
             "completions": known.get("completions"),
-            "findings": [one for stored in known.get("tripped", ()) if (one := GuardFinding.of(stored)) is not None],
+            "findings": [
+                one
+                for stored in known.get("tripped", ())
+                if (one := GuardFinding.of(stored)) is not None
+            ],
         }
         try:
             if memory is None:
@@ -832,7 +935,9 @@ class ForgetWatchCallback(TrainerCallback):
         run.stopped = None
         if type(stopped) is not int or stopped > step:
             return
-        self._stops_again = self.guard is not None and self.guard.action in STOPS and not self.guard.override
+        self._stops_again = (
+            self.guard is not None and self.guard.action in STOPS and not self.guard.override
+        )
         run.stopped = stopped if self._stops_again else None
         found = [finding for finding in run.findings if finding.step == stopped]
         self._log(run_output.stopped_line(stopped, found=found, stops_again=self._stops_again))
@@ -862,11 +967,15 @@ class ForgetWatchCallback(TrainerCallback):
         `again` so many times after the baseline.
         """
         run = watch.run
-        trial = watch.time_start(model, tokenizer, items=self.items, weights=run.started_with if again == 1 else None)
+        trial = watch.time_start(
+            model, tokenizer, items=self.items, weights=run.started_with if again == 1 else None
+        )
         run.decide(budget.decide(run.probe, trial, tokens, after=after))
         decision = run.decision or Decision()
         start = None if trial is None else start_seconds(trial, run.probe, decision, again=again)
-        is_whole = self.items is not None or budget.overhead is None  # measured to its end, however late
+        is_whole = (
+            self.items is not None or budget.overhead is None
+        )  # measured to its end, however late
         watch.announce(None if is_whole else start)
         each = None if trial is None else look_seconds(trial, run.probe, decision)
         if after == 0:  # a training that resumes has a line of its own
@@ -907,16 +1016,23 @@ class ForgetWatchCallback(TrainerCallback):
             ("logging the look", trackers.take),
             ("printing the look", partial(self._print, started=started)),
             ("the guard", partial(self._judge, trackers=trackers, control=control)),
-            ("starting the command", lambda look: self._start_command(look.run, look.step, needs_checkpoint=False)),
+            (
+                "starting the command",
+                lambda look: self._start_command(look.run, look.step, needs_checkpoint=False),
+            ),
             ("writing the report", self._page.take),
         ):
             with self._failures.tolerate(what, step=step):
                 sink(look)
-        budget.clock.add_look(time.perf_counter() - started, evaluation=self._watch.look_seconds if self._watch else 0)
+        budget.clock.add_look(
+            time.perf_counter() - started, evaluation=self._watch.look_seconds if self._watch else 0
+        )
         with self._failures.tolerate("storing the run's state", step=step):
             self._store_memory(state)
 
-    def _measure(self, state: TrainerState, kwargs: dict[str, Any], *, best: int | None = None) -> Look | None:
+    def _measure(
+        self, state: TrainerState, kwargs: dict[str, Any], *, best: int | None = None
+    ) -> Look | None:
         """Take the look at this step, of the weights of the optimizer's evaluation mode if it has one.
 
         Args:
@@ -939,7 +1055,9 @@ class ForgetWatchCallback(TrainerCallback):
             evaluation_weights(kwargs.get("optimizer")),
         ):
             origin = None if best is None else {"model": str(state.best_model_checkpoint)}
-            look = watch.take(kwargs["model"], tokenizer_of(kwargs), step=step, is_last=is_last, origin=origin)
+            look = watch.take(
+                kwargs["model"], tokenizer_of(kwargs), step=step, is_last=is_last, origin=origin
+            )
             if look.unstored is not None and self.strict:
                 raise look.unstored
         if look is None:
@@ -950,7 +1068,11 @@ class ForgetWatchCallback(TrainerCallback):
     def _print(self, look: Look, *, started: float) -> None:
         max_steps = None if self._budget is None else self._budget.schedule.max_steps
         took = time.perf_counter() - started
-        self._log(run_output.look_line(look.comparison.all, step=look.step, max_steps=max_steps, took=took))
+        self._log(
+            run_output.look_line(
+                look.comparison.all, step=look.step, max_steps=max_steps, took=took
+            )
+        )
 
     def _judge(self, look: Look, *, trackers: TrainerLogger, control: TrainerControl) -> None:
         """Note what the guard finds at a look, and let the trainer do what it demands."""
@@ -999,7 +1121,9 @@ class ForgetWatchCallback(TrainerCallback):
         watch, budget = self._watch, self._budget
         if watch is None:
             return 0.0
-        return watch.look_seconds + ((budget.clock.extra if budget else 0.0) or watch.run.drift.seconds)
+        return watch.look_seconds + (
+            (budget.clock.extra if budget else 0.0) or watch.run.drift.seconds
+        )
 
     def _log(self, line: str) -> None:
         if rank() == 0:
@@ -1037,7 +1161,9 @@ class ForgetWatchCallback(TrainerCallback):
         with random_states(), shown("baseline", opening=opening) as progress:
             return score_checkpoint(named, probe, progress=progress)
 
-    def _new_budget(self, args: TrainingArguments, state: TrainerState, kwargs: dict[str, Any]) -> Budget:
+    def _new_budget(
+        self, args: TrainingArguments, state: TrainerState, kwargs: dict[str, Any]
+    ) -> Budget:
         epoch = epoch_steps(args, kwargs.get("train_dataloader"))
         strategy = args.eval_strategy if chosen_by(args) else "no"
         steps_of = partial(event_steps, epoch=epoch, max_steps=state.max_steps)
@@ -1067,9 +1193,13 @@ class ForgetWatchCallback(TrainerCallback):
             )
             self._log(f"evaluating {self.probe.name}: {why}")
         self.probe = self._fitted(self.probe, memory, kwargs)
-        if self.max_overhead is not None or self.items is not None:  # looks may evaluate its first items alone
+        if (
+            self.max_overhead is not None or self.items is not None
+        ):  # looks may evaluate its first items alone
             ordered = tuple(stratified(self.probe.items, first=self.items or FEWEST_ITEMS))
-            self.probe = self.probe if ordered == self.probe.items else self.probe.with_items(ordered)
+            self.probe = (
+                self.probe if ordered == self.probe.items else self.probe.with_items(ordered)
+            )
         with random_states():  # reading examples may draw random numbers
             # One value for all processes, since all plan the same batches from it.
             budget = on_main_process(lambda: token_budget(args, trainer.train_dataset))
@@ -1110,7 +1240,9 @@ class ForgetWatchCallback(TrainerCallback):
 
 
 @contextmanager
-def _one_line_if_stopped(callback: ForgetWatchCallback, *, step: int | None = None) -> Iterator[None]:
+def _one_line_if_stopped(
+    callback: ForgetWatchCallback, *, step: int | None = None
+) -> Iterator[None]:
     """Provide the start, or the look at a step: Ctrl-C ends a script with one line in place of a traceback."""
     try:
         yield
@@ -1118,7 +1250,9 @@ def _one_line_if_stopped(callback: ForgetWatchCallback, *, step: int | None = No
         if rank() == 0 and step is None:
             log("stopped before the first step")
         elif rank() == 0 and callback.watch is not None:
-            log(f"stopped in the look at step {step}; the looks before it are in {callback.watch.run.folder.path}")
+            log(
+                f"stopped in the look at step {step}; the looks before it are in {callback.watch.run.folder.path}"
+            )
         if hasattr(sys, "ps1"):  # a notebook or a shell
             raise
         raise SystemExit(_STOPPED) from None

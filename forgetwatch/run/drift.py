@@ -142,7 +142,9 @@ class Completions:
             digest.update(logprobs.astype("<f8").tobytes())  # the same bytes on every machine
         for ids, logprobs_of_top in zip(self.top_ids, self.top_logprobs, strict=True):
             digest.update(ids.astype("<i4").tobytes() + logprobs_of_top.astype("<f4").tobytes())
-        return checksum_with(digest.hexdigest(), {"left_out": dict(self.left_out), "meta": dict(self.meta)})
+        return checksum_with(
+            digest.hexdigest(), {"left_out": dict(self.left_out), "meta": dict(self.meta)}
+        )
 
     @property
     def floor(self) -> dict[str, Drift]:
@@ -158,7 +160,8 @@ class Completions:
         # JSON has neither nan nor infinities.
         floor = {
             name: {
-                key: value if value is None or math.isfinite(value) else None for key, value in asdict(found).items()
+                key: value if value is None or math.isfinite(value) else None
+                for key, value in asdict(found).items()
             }
             for name, found in self.drift(again).items()
         }
@@ -171,7 +174,9 @@ class Completions:
             ValueError: If their number is not that of the completions or their tokens.
         """
         if len(now.logprobs) != len(self):
-            raise ValueError(f"needed log-probabilities of {len(self)} completions, got those of {len(now.logprobs)}")
+            raise ValueError(
+                f"needed log-probabilities of {len(self)} completions, got those of {len(now.logprobs)}"
+            )
         # Both sides are in the stored precision: equal weights give exactly 0.
         pairs = zip(self.top_logprobs, now.top_logprobs, strict=True)
         tops = [(base.astype(np.float64), other.astype(np.float64)) for base, other in pairs]
@@ -199,9 +204,19 @@ def _drift_of(values: Mapping[str, Any]) -> Drift:
 
 def save_completions(completions: Completions, path: str | Path) -> None:
     """Write completions as one Parquet file; a reader sees the whole file or none."""
-    columns: list[Sequence[Any]] = [completions.sets, completions.prompts, completions.tokens, completions.logprobs]
-    columns += [[list(rows) for rows in column] for column in (completions.top_ids, completions.top_logprobs)]
-    arrays = [pa.array(list(column), type=spec.type) for column, spec in zip(columns, SCHEMA, strict=True)]
+    columns: list[Sequence[Any]] = [
+        completions.sets,
+        completions.prompts,
+        completions.tokens,
+        completions.logprobs,
+    ]
+    columns += [
+        [list(rows) for rows in column]
+        for column in (completions.top_ids, completions.top_logprobs)
+    ]
+    arrays = [
+        pa.array(list(column), type=spec.type) for column, spec in zip(columns, SCHEMA, strict=True)
+    ]
     meta = {
         "format": FORMAT,
         "left_out": dict(completions.left_out),
@@ -282,10 +297,14 @@ def sample_completions(
     longest = info.context_length(tokenizer)
     kept: list[tuple[str, Ids]] = []
     left_out = dict.fromkeys(prompts_by_set, 0)
-    for name, of_set in sorted(prompts_by_set.items()):  # the order decides which of two equal prompts gets which seed
+    for name, of_set in sorted(
+        prompts_by_set.items()
+    ):  # the order decides which of two equal prompts gets which seed
         for number, ids in enumerate(of_set):
             if not ids:
-                raise ScoringError(f"prompt {number} of the set {name!r} has no tokens; begin it with a start token")
+                raise ScoringError(
+                    f"prompt {number} of the set {name!r} has no tokens; begin it with a start token"
+                )
             if len(ids) + tokens - 1 > longest:  # the last token is never read
                 left_out[name] += 1
             else:
@@ -298,19 +317,40 @@ def sample_completions(
     def sampled(count: int) -> None:
         if progress:
             share = count / len(prompts)
-            progress(Done(count=count, total=len(prompts), share=share, unit="completions", next="two readings"))
+            progress(
+                Done(
+                    count=count,
+                    total=len(prompts),
+                    share=share,
+                    unit="completions",
+                    next="two readings",
+                )
+            )
 
     by_prompt = on_main_process(
-        lambda: sample(model, prompts, tokens=tokens, ends=ends, seeds=seeds, token_budget=budget, progress=sampled)
+        lambda: sample(
+            model,
+            prompts,
+            tokens=tokens,
+            ends=ends,
+            seeds=seeds,
+            token_budget=budget,
+            progress=sampled,
+        )
     )
     samples = list(by_prompt.values())
     completions = tuple(one.tokens for one in samples)
     encoded = _encoded(prompts, completions)
     top_ids, again = _likeliest(
-        model, encoded, token_budget=budget, progress=_part(progress, "completions read", "second reading")
+        model,
+        encoded,
+        token_budget=budget,
+        progress=_part(progress, "completions read", "second reading"),
     )
     reading_again = _part(progress, "completions read again")
-    reading = _read(_scores(model, encoded, top_ids, token_budget=token_budget, progress=reading_again))
+    reading = _read(
+        _scores(model, encoded, top_ids, token_budget=token_budget, progress=reading_again)
+    )
     _check_follows(samples, reading.logprobs, model)
     made = Completions(
         sets=tuple(name for name, _ in kept),
@@ -346,7 +386,9 @@ def check_completions(completions: Completions, model: nn.Module, tokenizer: Any
             "compare models of one family, or sample new completions from the base"
         )
     spelled = stored.get("tokenizer")
-    if spelled is not None and spelled != _spelling_hash(completions.prompts + completions.tokens, tokenizer):
+    if spelled is not None and spelled != _spelling_hash(
+        completions.prompts + completions.tokens, tokenizer
+    ):
         raise ScoringError(
             "the completions were generated with another tokenizer, in which their token ids mean other text; load the "
             "tokenizer of the base, or sample new completions from the base"
@@ -355,13 +397,19 @@ def check_completions(completions: Completions, model: nn.Module, tokenizer: Any
 
 def _spelling_hash(texts: Sequence[Ids], tokenizer: Any) -> str:
     """Return the first 16 hex digits of SHA-256 over the spellings of the token ids in these texts."""
-    used = sorted({token for ids in texts for token in ids if token < len(tokenizer)})  # others have no spelling
+    used = sorted(
+        {token for ids in texts for token in ids if token < len(tokenizer)}
+    )  # others have no spelling
     spelled = [[token, tokenizer.convert_ids_to_tokens(token)] for token in used]
     return hashlib.sha256(json.dumps(spelled).encode()).hexdigest()[:16]
 
 
 def read_under(
-    model: nn.Module, completions: Completions, *, token_budget: int | None = None, progress: Progress | None = None
+    model: nn.Module,
+    completions: Completions,
+    *,
+    token_budget: int | None = None,
+    progress: Progress | None = None,
 ) -> Reading:
     """Return the completions as the model reads them: each token, and the base's likeliest tokens at its position.
 
@@ -377,7 +425,9 @@ def read_under(
         ScoringError: If a token is outside the vocabulary, or its logits are not finite.
     """
     encoded, top_ids = _encoded(completions.prompts, completions.tokens), completions.top_ids
-    _check_vocabulary([tuple(ids.ravel().tolist()) for ids in top_ids], ModelInfo.of(model).vocabulary)
+    _check_vocabulary(
+        [tuple(ids.ravel().tolist()) for ids in top_ids], ModelInfo.of(model).vocabulary
+    )
     beside: Beside = [ids.astype(np.int64) for ids in top_ids]
     part = _part(progress, "completions")
     return _read(_scores(model, encoded, beside, token_budget=token_budget, progress=part))
@@ -408,7 +458,12 @@ def _likeliest(
 
 
 def _scores(
-    model: nn.Module, encoded: Sequence[Encoded], beside: Beside, *, token_budget: int | None, progress: Progress | None
+    model: nn.Module,
+    encoded: Sequence[Encoded],
+    beside: Beside,
+    *,
+    token_budget: int | None,
+    progress: Progress | None,
 ) -> list[Scores]:
     """Return the scores of completions; none if there is nothing to read."""
     if not encoded:
@@ -417,7 +472,9 @@ def _scores(
     _check_vocabulary([one.context + one.choices[0] for one in encoded], info.vocabulary)
     keys = [one.prompt_hash for one in encoded]
     # With the noise given the engine measures none: there are no margins here.
-    engine = Engine(info, encoded, keys, layout="rows", noise=0.0, token_budget=token_budget, beside=beside)
+    engine = Engine(
+        info, encoded, keys, layout="rows", noise=0.0, token_budget=token_budget, beside=beside
+    )
     scores = engine.score(model, progress)
     check_finite_scores(scores.values())
     return [scores[index] for index in range(len(encoded))]
@@ -431,11 +488,15 @@ def _part(progress: Progress | None, unit: str, then: str = "") -> Progress | No
     return None if progress is None else lambda done: progress(replace(done, unit=unit, next=then))
 
 
-def _check_follows(samples: Sequence[Sample], logprobs: Sequence[NDArray[np.float64]], model: nn.Module) -> None:
+def _check_follows(
+    samples: Sequence[Sample], logprobs: Sequence[NDArray[np.float64]], model: nn.Module
+) -> None:
     """Refuse samples from another distribution than the model reads, as if a layer's state is lost between tokens."""
     # `generate` gives no log-probability of the last token; see `Sample.logprobs`.
     pairs = zip(samples, logprobs, strict=True)
-    differences = np.concatenate([np.abs(one.logprobs - read[:-1]) for one, read in pairs] or [np.empty(0)])
+    differences = np.concatenate(
+        [np.abs(one.logprobs - read[:-1]) for one, read in pairs] or [np.empty(0)]
+    )
     if differences.size and differences.mean() > FOLLOWS:
         raise ScoringError(
             f"{type(base_model(model)).__name__} generates by other log-probabilities than those of the same text when "
@@ -493,7 +554,14 @@ class RunDrift:
         return self._unread if self.completions is None else self.completions.checksum
 
     def added_to(
-        self, snapshot: Snapshot, model: nn.Module, tokenizer: Any, probe: Probe, *, step: int, token_budget: int | None
+        self,
+        snapshot: Snapshot,
+        model: nn.Module,
+        tokenizer: Any,
+        probe: Probe,
+        *,
+        step: int,
+        token_budget: int | None,
     ) -> Snapshot:
         """Return the snapshot of a look with the drift of the model in its metadata; as it is if none is measured.
 
@@ -512,19 +580,31 @@ class RunDrift:
             return replace(snapshot, meta={**snapshot.meta, DRIFT_KEY: stored_drift(drift)})
         return snapshot
 
-    def _begin(self, model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> None:
+    def _begin(
+        self, model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None
+    ) -> None:
         examples, self._examples = self._examples, None  # a dataset is not kept in memory
         if reason := generation_obstacle(model):
-            _log(f"the drift from the base is not measured: the model cannot generate here: {reason}")
+            _log(
+                f"the drift from the base is not measured: the model cannot generate here: {reason}"
+            )
             return
-        _log("drift: sampling short completions of the base, whose probability each look computes again")
+        _log(
+            "drift: sampling short completions of the base, whose probability each look computes again"
+        )
         self.completions = sample_base(model, tokenizer, probe, examples, token_budget=token_budget)
         self._token_budget, self._unsaved = token_budget, True
         if "training" not in self.completions.sets:
-            why = "no training examples are given" if examples is None else "the training examples give no prompts"
+            why = (
+                "no training examples are given"
+                if examples is None
+                else "the training examples give no prompts"
+            )
             _log(f"drift: {why}; it is measured after the prompts of the probe alone")
 
-    def resume(self, folders: Sequence[Path], *, checksum: str | None, token_budget: int | None) -> None:
+    def resume(
+        self, folders: Sequence[Path], *, checksum: str | None, token_budget: int | None
+    ) -> None:
         """Restore the completions of a run from the first folder with a whole copy; without one there is no drift."""
         self._begins, self._examples = False, None  # a model that was trained is not the base
 
@@ -581,10 +661,14 @@ def sample_base(
     with random_states():  # a dataset may draw random numbers
         prompts = on_main_process(lambda: drift_prompts(probe, examples, model, tokenizer))
     with shown("drift", is_main_process=rank() == 0) as progress:
-        return sample_completions(model, tokenizer, prompts, token_budget=token_budget, progress=progress)
+        return sample_completions(
+            model, tokenizer, prompts, token_budget=token_budget, progress=progress
+        )
 
 
-def _measured(model: nn.Module, completions: Completions, *, token_budget: int | None) -> dict[str, LookDrift]:
+def _measured(
+    model: nn.Module, completions: Completions, *, token_budget: int | None
+) -> dict[str, LookDrift]:
     """Return the drift by set."""
     with shown("drift", delay=_DELAY, is_main_process=rank() == 0) as progress:
         reading = read_under(model, completions, token_budget=token_budget, progress=progress)
@@ -616,7 +700,9 @@ def model_drifts(
         try:
             check_completions(completions, model, tokenizer)
         except ScoringError as error:
-            raise ScoringError(f"{name}: its drift from {base} cannot be measured: {error}") from error
+            raise ScoringError(
+                f"{name}: its drift from {base} cannot be measured: {error}"
+            ) from error
         found.append(_measured(model, completions, token_budget=None))
         del model  # before the next one is loaded
     for name, measured in zip(after, found, strict=True):
@@ -645,7 +731,9 @@ def _sampled(name: str, probe: Probe, *, loading: Loading) -> Completions:
     return sample_base(model, tokenizer, probe, None, token_budget=None)
 
 
-def drift_prompts(probe: Probe, examples: Any, model: nn.Module, tokenizer: Any) -> dict[str, list[Ids]]:
+def drift_prompts(
+    probe: Probe, examples: Any, model: nn.Module, tokenizer: Any
+) -> dict[str, list[Ids]]:
     """Return a fixed sample of the probe's prompts and of the training prompts, as token ids.
 
     A training prompt ends before the first token that is trained; that of a plain text is its first half. Examples
@@ -663,11 +751,15 @@ def drift_prompts(probe: Probe, examples: Any, model: nn.Module, tokenizer: Any)
 
 def _probe_prompts(probe: Probe, tokenizer: Any, *, longest: int) -> list[Ids]:
     """Return the prompts of items at equal distances among those with a prompt."""
-    chosen = encode(replace(probe, items=tuple(_spread(probe.items))), tokenizer, max_length=longest)
+    chosen = encode(
+        replace(probe, items=tuple(_spread(probe.items))), tokenizer, max_length=longest
+    )
     if all(item.context for item in chosen):
         return [item.context for item in chosen]
     # Some items have none: only the token ids of all tell which have one.
-    return _spread([item.context for item in encode(probe, tokenizer, max_length=longest) if item.context])
+    return _spread(
+        [item.context for item in encode(probe, tokenizer, max_length=longest) if item.context]
+    )
 
 
 def _spread(values: Sequence[Any]) -> list[Any]:
@@ -686,7 +778,9 @@ def _prompt_of(example: Mapping[str, Any] | str, tokenizer: Any) -> Ids:
     prompt = example.get("prompt")
     if not prompt and "input_ids" not in example:
         # A conversation without a prompt of its own: what comes before the first answer.
-        prompt = list(takewhile(lambda message: message["role"] != "assistant", example.get("messages") or ()))
+        prompt = list(
+            takewhile(lambda message: message["role"] != "assistant", example.get("messages") or ())
+        )
     if isinstance(prompt, str):
         return tuple(tokenizer(prompt)["input_ids"])
     if prompt:

@@ -171,7 +171,12 @@ class SavedCheckpoint:
         """What a look keeps of the training and its files, among them the time of their last change."""
         times = [one.changed for one in self.files.values() if isinstance(one.changed, float)]
         changed = max(times, default=0.0)
-        return {"signature": self.signature, "changed": changed, "log": self.log, "save_steps": self.save_steps}
+        return {
+            "signature": self.signature,
+            "changed": changed,
+            "log": self.log,
+            "save_steps": self.save_steps,
+        }
 
     def replaces(self, others: Mapping[int, Mapping[str, Any]], *, by_step: bool = False) -> bool:
         """Return True if it is of a later training than one of some checkpoints.
@@ -210,17 +215,25 @@ class CheckpointStore:
     _fs: Any = field(init=False, repr=False)
     _root: str = field(init=False, repr=False)
     _checked: dict[str, tuple[str, str]] = field(init=False, repr=False, default_factory=dict)
-    _states: dict[str, tuple[FileFacts, dict[str, Any]]] = field(init=False, repr=False, default_factory=dict)
+    _states: dict[str, tuple[FileFacts, dict[str, Any]]] = field(
+        init=False, repr=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         """Find the file system."""
         try:
             self._fs, self._root = fsspec.core.url_to_fs(self.given)
         except (ImportError, ValueError) as error:
-            raise WatchError(f"{self.given}: this kind of address cannot be read here ({error})") from error
+            raise WatchError(
+                f"{self.given}: this kind of address cannot be read here ({error})"
+            ) from error
         self._root = self._root.rstrip("/")
-        if self.name and (self.name.count("{N}") != 1 or ".." in self.name or self.name.startswith("/")):
-            raise WatchError(f"--name {self.name!r}: needed a name with {{N}} for the step, such as 'step_{{N}}'")
+        if self.name and (
+            self.name.count("{N}") != 1 or ".." in self.name or self.name.startswith("/")
+        ):
+            raise WatchError(
+                f"--name {self.name!r}: needed a name with {{N}} for the step, such as 'step_{{N}}'"
+            )
         if self.path is not None and self.path.is_file():
             raise WatchError(f"{self.given}: needed the folder of a training, got a file")
 
@@ -247,23 +260,35 @@ class CheckpointStore:
             name = one["name"].rstrip("/").rsplit("/", 1)[-1]
             if (match := _FOLDER.fullmatch(name)) and self._is_folder(one):
                 # OpenRLHF has its own format beside that of transformers.
-                found[int(match[1])] = max(name, found.get(int(match[1]), ""), key=lambda name: name.endswith("_hf"))
+                found[int(match[1])] = max(
+                    name, found.get(int(match[1]), ""), key=lambda name: name.endswith("_hf")
+                )
         return dict(sorted(found.items()))
 
     def _named(self) -> dict[int, str]:
         """Return the folders whose path below the root has the given form; ``*`` stands for a part of one name."""
         parts = (re.escape(part).replace(r"\*", "[^/]*") for part in self.name.split("{N}"))
         form, found = re.compile("(0|[1-9][0-9]{0,17})".join(parts)), dict[int, str]()
-        paths = filter(self._fs.isdir, sorted(self._fs.glob(f"{self._root}/{self.name.replace('{N}', '*')}")))
+        paths = filter(
+            self._fs.isdir, sorted(self._fs.glob(f"{self._root}/{self.name.replace('{N}', '*')}"))
+        )
         for name in (path.rstrip("/").removeprefix(f"{self._root}/") for path in paths):
-            if (match := form.fullmatch(name)) and (other := found.setdefault(int(match[1]), name)) != name:
-                raise WatchError(f"{self.given}: {other} and {name} have one step; follow one training at a time")
+            if (match := form.fullmatch(name)) and (
+                other := found.setdefault(int(match[1]), name)
+            ) != name:
+                raise WatchError(
+                    f"{self.given}: {other} and {name} have one step; follow one training at a time"
+                )
         return dict(sorted(found.items()))
 
     def others(self) -> list[str]:
         """Return the names of folders: below the root, and with a number at its end below one of these."""
         try:
-            below = [one["name"].rstrip("/") for one in self._fs.ls(self._root, detail=True) if self._is_folder(one)]
+            below = [
+                one["name"].rstrip("/")
+                for one in self._fs.ls(self._root, detail=True)
+                if self._is_folder(one)
+            ]
             below = [path for path in below if path.rsplit("/", 1)[-1][0] not in "._"]
             inner = [one for path in below[:3] for one in self._fs.glob(f"{path}/*[0-9]")]
         except (OSError, ValueError):
@@ -273,7 +298,9 @@ class CheckpointStore:
     def _is_folder(self, listed: Mapping[str, Any]) -> bool:
         # Links are "other" in a local listing and "link" in one of SFTP; files and folders need no further request.
         kind = listed["type"]
-        return kind == "directory" or (kind in ("other", "link") and bool(self._fs.isdir(listed["name"])))
+        return kind == "directory" or (
+            kind in ("other", "link") and bool(self._fs.isdir(listed["name"]))
+        )
 
     def is_checkpoint(self) -> bool:
         """Return True if the folder is itself a checkpoint: the training's folder is the one above."""
@@ -294,8 +321,16 @@ class CheckpointStore:
         self, step: int, name: str, root: str, facts: dict[str, FileFacts], state: dict[str, Any]
     ) -> SavedCheckpoint:
         model = next((at for at in _MODEL_FOLDERS if _weights(facts, at)), "")
-        files = {path: one for path, one in facts.items() if path.startswith(model) and is_deciding(path[len(model) :])}
-        parts = [] if _weights(facts, model) else [one for path, one in facts.items() if _PART.fullmatch(path)]
+        files = {
+            path: one
+            for path, one in facts.items()
+            if path.startswith(model) and is_deciding(path[len(model) :])
+        }
+        parts = (
+            []
+            if _weights(facts, model)
+            else [one for path, one in facts.items() if _PART.fullmatch(path)]
+        )
         watched = _within(state, "stateful_callbacks", "forgetwatch", "attributes")
         made = SavedCheckpoint(
             step=step,
@@ -327,16 +362,26 @@ class CheckpointStore:
             return {}
         if not isinstance(state, dict) or type(state.get("global_step")) is not int:
             return {}
-        kept = {name: state.get(name) for name in ("global_step", "max_steps", "save_steps", "stateful_callbacks")}
+        kept = {
+            name: state.get(name)
+            for name in ("global_step", "max_steps", "save_steps", "stateful_callbacks")
+        }
         log = state.get("log_history")
         entries = log[:_LOGGED] if isinstance(log, list) else []
-        kept["log"] = [hashlib.sha256(json.dumps(one, sort_keys=True).encode()).hexdigest()[:8] for one in entries]
+        kept["log"] = [
+            hashlib.sha256(json.dumps(one, sort_keys=True).encode()).hexdigest()[:8]
+            for one in entries
+        ]
         self._states[root] = facts, kept
         return kept
 
     def _problem(self, made: SavedCheckpoint) -> str:
         """Return the reason why the model of a checkpoint is not complete; empty if it is."""
-        own = {path[len(made.model) :]: one for path, one in made.files.items() if path.startswith(made.model)}
+        own = {
+            path[len(made.model) :]: one
+            for path, one in made.files.items()
+            if path.startswith(made.model)
+        }
         if not _weights(made.files, made.model):
             return "it has no weights"
         if "config.json" not in own and ADAPTER not in own:
@@ -344,7 +389,9 @@ class CheckpointStore:
         base = f"{made.root}/{made.model}"
         for index in (name for name in own if name.endswith(".index.json") and "/" not in name):
             try:
-                named = set(map(str, json.loads(self._fs.cat_file(base + index))["weight_map"].values()))
+                named = set(
+                    map(str, json.loads(self._fs.cat_file(base + index))["weight_map"].values())
+                )
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
                 return f"{index} cannot be read"
             if missing := sorted(named - own.keys()):
@@ -382,7 +429,9 @@ class CheckpointStore:
             try:
                 self._fs.get_file(f"{checkpoint.root}/{path}", str(target / path))
             except FileNotFoundError as error:
-                raise CheckpointGoneError(f"{checkpoint.name} was deleted while it was copied") from error
+                raise CheckpointGoneError(
+                    f"{checkpoint.name} was deleted while it was copied"
+                ) from error
             except Exception as error:  # of any kind, as file systems raise
                 raise WatchError(f"{path} cannot be copied ({error})") from error
 
@@ -417,7 +466,9 @@ def _is_newest(state: FileFacts, others: list[FileFacts]) -> bool:
 
 def _is_last(state: Mapping[str, Any]) -> bool:
     """Return True if a training took its last step here, or was stopped early."""
-    stopped = _within(state, "stateful_callbacks", "TrainerControl", "args").get("should_training_stop")
+    stopped = _within(state, "stateful_callbacks", "TrainerControl", "args").get(
+        "should_training_stop"
+    )
     planned = state.get("max_steps")
     return bool(stopped) or (isinstance(planned, int) and 0 < planned <= state["global_step"])
 
@@ -451,15 +502,23 @@ def identity_of(model: str, *, loading: Loading) -> dict[str, str]:
 
 def weight_digests(path: Path) -> list[str]:
     """Return name and digest of each file of weights in a model's folder."""
-    return [one for one in file_digests(path) if one.rsplit(" ", 1)[0].endswith((".safetensors", ".bin"))]
+    return [
+        one
+        for one in file_digests(path)
+        if one.rsplit(" ", 1)[0].endswith((".safetensors", ".bin"))
+    ]
 
 
-def _base_identity(model: str, *, loading: Loading, adapters: tuple[Path, ...] = ()) -> Sequence[str]:
+def _base_identity(
+    model: str, *, loading: Loading, adapters: tuple[Path, ...] = ()
+) -> Sequence[str]:
     """Return the identity of the weights of an adapter's base; see `checkpoints.weights_identity`."""
     if Path(model).is_dir() and not (Path(model) / ADAPTER).is_file():
         # Path, size and time of change of each file that can decide its rows.
         found = [(file, file.stat()) for file in sorted(deciding_files(Path(model)))]
-        return _folder_identity(model, tuple((str(file), state.st_size, state.st_mtime_ns) for file, state in found))
+        return _folder_identity(
+            model, tuple((str(file), state.st_size, state.st_mtime_ns) for file, state in found)
+        )
     return weights_identity(model, loading=loading, adapters=adapters)
 
 
@@ -467,7 +526,11 @@ def _base_identity(model: str, *, loading: Loading, adapters: tuple[Path, ...] =
 def _folder_identity(model: str, states: tuple[tuple[str, int, int], ...]) -> tuple[str, ...]:
     """Return the identity of the weights in a folder, kept while the states of its files stay the same."""
     # What is put beside a model, such as the results of an evaluation or an adapter below it, is no part of it.
-    return tuple(digest for digest in weights_identity(model) if _OF_MODEL.fullmatch(digest.rsplit(" ", 1)[0]))
+    return tuple(
+        digest
+        for digest in weights_identity(model)
+        if _OF_MODEL.fullmatch(digest.rsplit(" ", 1)[0])
+    )
 
 
 def is_replaced(base: Mapping[str, str], *, loading: Loading) -> bool:
@@ -599,7 +662,10 @@ class CheckpointQueue:
     @property
     def waiting(self) -> list[str]:
         """Names of the checkpoints that were not complete, or not taken before the end; by rising step."""
-        return [self._seen[step] for step in sorted(self._seen.keys() - self._done.keys() - self._looks().keys())]
+        return [
+            self._seen[step]
+            for step in sorted(self._seen.keys() - self._done.keys() - self._looks().keys())
+        ]
 
     def next(self, *, brief: bool = False) -> SavedCheckpoint | End | None:
         """Return the next checkpoint to score; a reason to end; None after a while, or, if `brief`, after one listing.
@@ -664,7 +730,9 @@ class CheckpointQueue:
                 self.latest = checkpoint
             if step in looks:
                 if looks[step] not in ("", checkpoint.signature):
-                    self.log_once(f"{name} was saved again after it was scored; its look stays (--run scores anew)")
+                    self.log_once(
+                        f"{name} was saved again after it was scored; its look stays (--run scores anew)"
+                    )
                 self.deal_with(checkpoint)
             if found is None and self._done.get(step) != checkpoint.signature and step not in looks:
                 found = self._judged(checkpoint, is_unchanged=before == checkpoint.signature)
@@ -721,7 +789,11 @@ class CheckpointQueue:
         if self._store.is_checkpoint():
             return "; it is itself a checkpoint, give the folder above"
         others = self._store.others()
-        return f"; there are {', '.join(others)}; --name 'step_{{N}}' gives the form of their names" if others else ""
+        return (
+            f"; there are {', '.join(others)}; --name 'step_{{N}}' gives the form of their names"
+            if others
+            else ""
+        )
 
     def _end(self, *, again: bool) -> End | None:
         """Return the reason to end now; None to wait on, also for a folder that is to be seen once `again`."""
@@ -799,7 +871,11 @@ class _Base:
         """Refuse a run folder whose looks were compared with another base."""
         made = str(baseline.meta.get("base"))
         is_same = made == self.given or Path(made).resolve() == Path(self.given).resolve()
-        if is_same and self.snapshot is not None and baseline.meta.get(_CHECKSUM) != self.snapshot.checksum:
+        if (
+            is_same
+            and self.snapshot is not None
+            and baseline.meta.get(_CHECKSUM) != self.snapshot.checksum
+        ):
             made, is_same = "other rows", False
         if not is_same:
             raise WatchError(
@@ -812,7 +888,11 @@ class _Base:
         None if it has one.
         """
         # An adapter has that of its own base, and a snapshot has none to lend.
-        if (checkpoint / ADAPTER).is_file() or has_tokenizer(str(checkpoint)) or self.snapshot is not None:
+        if (
+            (checkpoint / ADAPTER).is_file()
+            or has_tokenizer(str(checkpoint))
+            or self.snapshot is not None
+        ):
             return None
         is_bare_adapter = (Path(self.given) / ADAPTER).is_file() and not has_tokenizer(self.given)
         return base_of_adapter(Path(self.given)) if is_bare_adapter else self.given
@@ -853,7 +933,9 @@ class Follower:
         self._store = CheckpointStore(output_dir, settings.name)
         if run is None:
             if self._store.path is None:
-                raise WatchError(f"{output_dir}: needed a folder of this machine for the looks; name it with --run")
+                raise WatchError(
+                    f"{output_dir}: needed a folder of this machine for the looks; name it with --run"
+                )
             # As it was given, since the path is shown.
             run = (self._store.path if "://" in output_dir else Path(output_dir)) / FOLLOW_FOLDER
         self.watch = Watch(probe, run.parent, folder=run.name, drift=settings.full)
@@ -868,7 +950,12 @@ class Follower:
             resume_run=settings.resume_run,
             config={
                 "base": settings.base,
-                **{"probe": probe.name, "fingerprint": probe.fingerprint, "items": len(probe), "version": VERSION},
+                **{
+                    "probe": probe.name,
+                    "fingerprint": probe.fingerprint,
+                    "items": len(probe),
+                    "version": VERSION,
+                },
             },
             full=settings.full,
         )
@@ -878,7 +965,9 @@ class Follower:
         self._stop = threading.Event()
         self.queue = CheckpointQueue(
             self._store,
-            looks=lambda: {step: str(one.get("signature") or "") for step, one in self._weights().items()},
+            looks=lambda: {
+                step: str(one.get("signature") or "") for step, one in self._weights().items()
+            },
             stop=self._stop,
             poll=settings.poll,
             idle=settings.idle,
@@ -921,7 +1010,11 @@ class Follower:
                 continue
             self._take(found)
             guard = self._settings.guard
-            if guard is not None and guard.action == "stop" and on_main_process(lambda: self._has_tripped):
+            if (
+                guard is not None
+                and guard.action == "stop"
+                and on_main_process(lambda: self._has_tripped)
+            ):
                 return "guard"
 
     def _note_end(self, end: End) -> None:
@@ -929,7 +1022,9 @@ class Follower:
         run, queue = self.watch.run, self.queue
         if run.baseline is None:
             return
-        last, seen, is_over = on_main_process(lambda: (queue.unscored, queue.last_step, queue.is_over))
+        last, seen, is_over = on_main_process(
+            lambda: (queue.unscored, queue.last_step, queue.is_over)
+        )
         if end == "guard":
             step = max(run.comparisons)
             run.note_end(last_step=step, delivered=step, is_stopped=True)
@@ -947,7 +1042,9 @@ class Follower:
         there = next(path for path in (run.absolute(), *run.absolute().parents) if path.exists())
         if not (there.is_dir() and os.access(there, os.W_OK)):
             why = f"{there} {'cannot be written to' if there.is_dir() else 'is a file'}"
-            raise WatchError(f"{run}: the looks cannot be stored there, since {why}; name another folder with --run")
+            raise WatchError(
+                f"{run}: the looks cannot be stored there, since {why}; name another folder with --run"
+            )
         try:
             folder.claim(patience=_PATIENCE, on_wait=log)
         except WatchError as error:
@@ -996,7 +1093,11 @@ class Follower:
                 # All files of the last one are read: a copy may have kept size and time.
                 is_same = saved.step != max(stored) and saved.signature == look.get("signature")
                 changed.append(not is_same and self._is_changed(saved, look["digest"]))
-        return "are of another training, whose checkpoints were here" if changed and all(changed) else None
+        return (
+            "are of another training, whose checkpoints were here"
+            if changed and all(changed)
+            else None
+        )
 
     def _there(self) -> list[SavedCheckpoint]:
         """Return the checkpoints that are whole now."""
@@ -1010,9 +1111,17 @@ class Follower:
     def _are_replaced(self) -> bool:
         """Return True if all of several checkpoints that were scored, and are there, have other files now."""
         known = self._weights()
-        there = [(one, known[one.step]) for one in self._there() if known.get(one.step, {}).get("signature")]
-        are_new = len(there) > 1 and all(one.signature != stored["signature"] for one, stored in there)
-        return are_new and all(self._is_changed(one, str(stored.get("digest"))) for one, stored in there)
+        there = [
+            (one, known[one.step])
+            for one in self._there()
+            if known.get(one.step, {}).get("signature")
+        ]
+        are_new = len(there) > 1 and all(
+            one.signature != stored["signature"] for one, stored in there
+        )
+        return are_new and all(
+            self._is_changed(one, str(stored.get("digest"))) for one, stored in there
+        )
 
     def _is_stale(self, checkpoint: SavedCheckpoint) -> bool:
         """Return True if a later training has saved its checkpoints beside one."""
@@ -1034,7 +1143,9 @@ class Follower:
 
     def _weights(self) -> dict[int, Mapping[str, Any]]:
         """Return the metadata of each look on the files that were scored, by step; empty where a look has none."""
-        return {step: look.after.get("weights") or {} for step, look in self.watch.comparisons.items()}
+        return {
+            step: look.after.get("weights") or {} for step, look in self.watch.comparisons.items()
+        }
 
     def _take(self, checkpoint: SavedCheckpoint) -> None:
         """Score a checkpoint; one that cannot be scored is logged, and the next is taken."""
@@ -1050,7 +1161,11 @@ class Follower:
                 lambda: self._store.path is not None and self._store.is_gone(checkpoint)
             )
             why = f"{checkpoint.name} was deleted while it was read" if gone else str(error)
-            self._log(why if why.startswith(checkpoint.name) else f"{checkpoint.name} could not be scored: {why}")
+            self._log(
+                why
+                if why.startswith(checkpoint.name)
+                else f"{checkpoint.name} could not be scored: {why}"
+            )
             self.queue.fail(checkpoint)
             with self._failures.tolerate("noting a checkpoint that failed", step=checkpoint.step):
                 self.watch.run.note_failed(checkpoint.step, cause_of(error))
@@ -1071,7 +1186,11 @@ class Follower:
                 self.queue.deal_with(checkpoint)
                 return
             by_step = checkpoint.name not in self.queue.failed  # a mended one is newer
-            if on_main_process(lambda: self._are_replaced() or checkpoint.replaces(self._weights(), by_step=by_step)):
+            if on_main_process(
+                lambda: (
+                    self._are_replaced() or checkpoint.replaces(self._weights(), by_step=by_step)
+                )
+            ):
                 raise _FollowError(
                     f"the checkpoints that are scored in {run.folder.path} and {checkpoint.name} are of two trainings; "
                     "start again: the looks are moved aside, and the follower begins anew"
@@ -1081,12 +1200,17 @@ class Follower:
                 return
             self._log(f"{checkpoint.name} is complete; it is loaded and scored")
             started = time.perf_counter()
-            origin = {"model": f"{self._store.given.rstrip('/')}/{checkpoint.name}", "weights": weights}
+            origin = {
+                "model": f"{self._store.given.rstrip('/')}/{checkpoint.name}",
+                "weights": weights,
+            }
             look = self._look(str(path), step=step, origin=origin, checkpoint=checkpoint)
             took = time.perf_counter() - started
         self.scored.append(step)
         self.queue.deal_with(checkpoint)
-        line = run_output.look_line(look.comparison.all, step=step, max_steps=checkpoint.max_steps, took=took)
+        line = run_output.look_line(
+            look.comparison.all, step=step, max_steps=checkpoint.max_steps, took=took
+        )
         for what, sink in (
             ("printing the look", lambda _: self._on_look(line) if rank() == 0 else None),
             ("sending the row", self._runs.take),
@@ -1097,13 +1221,20 @@ class Follower:
                 sink(look)
 
     def _look(
-        self, given: str, *, step: int, origin: Mapping[str, Any], checkpoint: SavedCheckpoint | None = None
+        self,
+        given: str,
+        *,
+        step: int,
+        origin: Mapping[str, Any],
+        checkpoint: SavedCheckpoint | None = None,
     ) -> Look:
         settings, tokenizer_of = self._settings, None
         if checkpoint is not None:
             tokenizer_of = on_main_process(lambda: self._base.tokenizer_for(Path(given)))
         if tokenizer_of is not None and rank() == 0:
-            self.queue.log_once("the checkpoints are saved without a tokenizer; that of the base is used")
+            self.queue.log_once(
+                "the checkpoints are saved without a tokenizer; that of the base is used"
+            )
         load = partial(load_model, loading=settings.loading)
         model, tokenizer = on_all_processes(lambda: load(given, tokenizer_of=tokenizer_of))
         try:
@@ -1112,7 +1243,10 @@ class Follower:
             self.watch.restart_for(model, tokenizer)
             return self.watch.take(model, tokenizer, step=step, origin=origin)
         except MismatchError as error:
-            name, base = given if checkpoint is None else checkpoint.name, f"the base {settings.base}"
+            name, base = (
+                given if checkpoint is None else checkpoint.name,
+                f"the base {settings.base}",
+            )
             raise _FollowError(
                 f"{name} cannot be compared with {base}, which has another tokenizer or template: {error}"
             ) from error
@@ -1130,12 +1264,16 @@ class Follower:
         if self._base.snapshot is not None:
             run.adopt(self._base.snapshot)
             return
-        watch.use_batches(on_main_process(lambda: watched_budget(self._store, checkpoint, run.probe)))
+        watch.use_batches(
+            on_main_process(lambda: watched_budget(self._store, checkpoint, run.probe))
+        )
         try:
             given, loading = self._base.given, self._settings.loading
             origin: dict[str, Any] = {"base": given}
             if Path(given).is_dir():
-                origin["base_weights"] = on_main_process(lambda: identity_of(given, loading=loading))
+                origin["base_weights"] = on_main_process(
+                    lambda: identity_of(given, loading=loading)
+                )
             if checkpoint.step == 0 and on_main_process(lambda: self._is_other(checkpoint)):
                 # The base is no look of this training: the first checkpoint has that step.
                 scored = score_checkpoint(given, run.probe, loading=loading)
@@ -1150,7 +1288,10 @@ class Follower:
     def _check_base(self, checkpoint: SavedCheckpoint, base: Mapping[str, str]) -> None:
         """Refuse an adapter whose base has other weights now than under the adapters of the looks so far."""
         earlier = [look.get("base") or {} for look in self._weights().values()]
-        if any(one.get("model") == base.get("model") and one.get("digest") != base.get("digest") for one in earlier):
+        if any(
+            one.get("model") == base.get("model") and one.get("digest") != base.get("digest")
+            for one in earlier
+        ):
             raise _FollowError(
                 f"{checkpoint.name} is an adapter of {base['model']}, which has other weights now than under the looks "
                 f"in {self.watch.run.folder.path}; start again: they are moved aside, and the follower begins anew"

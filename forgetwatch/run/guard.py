@@ -43,7 +43,14 @@ from forgetwatch.comparing.verdict import estimated
 from forgetwatch.errors import WatchError, did_you_mean
 from forgetwatch.measures.flip_counts import VANISHED_SHARE_NOTED
 from forgetwatch.measures.known_items import KNOWN
-from forgetwatch.policy.policy import READY, Policy, check_groups, limits_of, load_policy, parse_no_worse_than
+from forgetwatch.policy.policy import (
+    READY,
+    Policy,
+    check_groups,
+    limits_of,
+    load_policy,
+    parse_no_worse_than,
+)
 from forgetwatch.policy.ruling import PolicyResult, Sides, apply_policy
 from forgetwatch.probe import Probe
 from forgetwatch.run.run import Run
@@ -100,7 +107,9 @@ class Guard:
         if str(given) not in READY and not Path(given).exists():
             known = (*get_args(Action), *READY)
             near = did_you_mean(str(given), known)
-            raise WatchError(f"guard={str(given)!r}: needed {', '.join(known)}, or the file of a policy{near}")
+            raise WatchError(
+                f"guard={str(given)!r}: needed {', '.join(known)}, or the file of a policy{near}"
+            )
         policy = load_policy(str(given), probe)
         check_groups(policy, probe)
         return cls(policy.on_fail, policy=policy, probe=probe)
@@ -128,7 +137,9 @@ class Guard:
             for alarm in raised
         ]
         if line := not_finite(look.all):
-            found.append(GuardFinding("not_finite", _name(look.all), step, f"{line} at step {step}"))
+            found.append(
+                GuardFinding("not_finite", _name(look.all), step, f"{line} at step {step}")
+            )
         if self.policy is not None:
             return [*found, *self._of_limits(self.policy, trajectory)]
         if self.no_worse_than is not None:
@@ -139,7 +150,9 @@ class Guard:
             found.append(GuardFinding("must_pass", item, step, line))
         return found
 
-    def judged(self, sides: Sides, comparison: Comparison, *, look: int, planned: int | None) -> PolicyResult | None:
+    def judged(
+        self, sides: Sides, comparison: Comparison, *, look: int, planned: int | None
+    ) -> PolicyResult | None:
         """Return what the policy says about a look, which is one of those that share its error; None without a policy.
 
         Args:
@@ -148,14 +161,21 @@ class Guard:
             look: Number of the look, from 1.
             planned: Looks planned after the baseline; None if unknown.
         """
-        return None if self.policy is None else _applied(self.policy, sides, comparison, look, planned)
+        return (
+            None if self.policy is None else _applied(self.policy, sides, comparison, look, planned)
+        )
 
     def _of_limits(self, policy: Policy, trajectory: Trajectory) -> list[GuardFinding]:
         """Return the limits of a policy that fail at the latest look; none unless the policy does."""
         look, step = len(trajectory.steps) - 1, trajectory.steps[-1]
         if not look:
             return []
-        sides = Sides(before=trajectory.baseline, after=trajectory.last, probe=self.probe, trajectory=trajectory)
+        sides = Sides(
+            before=trajectory.baseline,
+            after=trajectory.last,
+            probe=self.probe,
+            trajectory=trajectory,
+        )
         found = _applied(policy, sides, trajectory.comparisons[-1], look, trajectory.planned)
         name = f"policy {one_line(policy.name)}: " if policy is self.policy else ""
         return [
@@ -164,7 +184,9 @@ class Guard:
         ]
 
 
-def _applied(policy: Policy, sides: Sides, comparison: Comparison, look: int, planned: int | None) -> PolicyResult:
+def _applied(
+    policy: Policy, sides: Sides, comparison: Comparison, look: int, planned: int | None
+) -> PolicyResult:
     # K planned looks and all beyond them share the error as K and 1; without a plan as 1/k^2, whose sum is known.
     planned = planned or 0
     beyond = max(look - planned, 0)
@@ -191,15 +213,23 @@ def finding_lines(new: Sequence[GuardFinding], *, stops: int | None = None) -> l
         new: The findings of the look that were not reported before.
         stops: Step at which they end the run; None if they do not.
     """
-    of = {what: [one for one in new if one.what == what] for what in ("alarm", "known", "must_pass", "policy")}
+    of = {
+        what: [one for one in new if one.what == what]
+        for what in ("alarm", "known", "must_pass", "policy")
+    }
     parts = []
     if of["policy"]:
         more = len(of["policy"]) - 1
-        parts.append(of["policy"][0].line + (f", and {more:,} more limit{'s' if more > 1 else ''}" if more else ""))
+        parts.append(
+            of["policy"][0].line
+            + (f", and {more:,} more limit{'s' if more > 1 else ''}" if more else "")
+        )
     if len(of["must_pass"]) == 1:
         parts.append(of["must_pass"][0].line)
     elif names := [one.name for one in of["must_pass"]]:
-        parts.append(f"items {listed(names)}, which must pass, were right and are wrong at step {new[0].step}")
+        parts.append(
+            f"items {listed(names)}, which must pass, were right and are wrong at step {new[0].step}"
+        )
     parts += [one.line for one in new if one.what in ("vanished", "not_finite")]
     told = "; ".join(parts)
     if stops is not None:
@@ -207,7 +237,9 @@ def finding_lines(new: Sequence[GuardFinding], *, stops: int | None = None) -> l
     elif told:
         told = f"guard: {told}"
     raised = [one.line for one in of["known"]] + ([_and_others(of["alarm"])] if of["alarm"] else [])
-    alarms = [f"ALARM: {'; '.join(one.removeprefix('ALARM: ') for one in raised)}"] if raised else []
+    alarms = (
+        [f"ALARM: {'; '.join(one.removeprefix('ALARM: ') for one in raised)}"] if raised else []
+    )
     return [*alarms, *([told] if told else [])]
 
 
@@ -215,7 +247,9 @@ def _and_others(findings: Sequence[GuardFinding]) -> str:
     """Return the line of the first finding, and the number of categories among the others."""
     first, others = findings[0], len(findings) - 1
     more = "" if first.name.startswith("all:") else "more "
-    return first.line + (f", and {others:,} {more}categor{'y' if others == 1 else 'ies'}" if others else "")
+    return first.line + (
+        f", and {others:,} {more}categor{'y' if others == 1 else 'ies'}" if others else ""
+    )
 
 
 def _fall(alarm: Alarm) -> str:
@@ -231,7 +265,12 @@ def _name(group: Group) -> str:
 
 
 def roll_back(
-    trainer: Trainer, guard: Guard, run: Run, saved: Mapping[int, str], *, log: Callable[[str], object]
+    trainer: Trainer,
+    guard: Guard,
+    run: Run,
+    saved: Mapping[int, str],
+    *,
+    log: Callable[[str], object],
 ) -> int | None:
     """Load the weights of the last own checkpoint whose look did not fail, in every process; log what was done.
 
@@ -250,21 +289,29 @@ def roll_back(
     tried, stays = False, trainer.state.global_step
     for step, folder in on_main_process(lambda: list(good_checkpoints(guard, run))):
         if getattr(trainer, "is_deepspeed_enabled", False):
-            log(f"{folder}: the last good checkpoint; DeepSpeed's weights are not replaced here, so load it")
+            log(
+                f"{folder}: the last good checkpoint; DeepSpeed's weights are not replaced here, so load it"
+            )
             return stays
         tried = True
         try:
             on_all_processes(partial(trainer._load_from_checkpoint, str(folder)))
         except Exception as error:  # whatever reading the files of a checkpoint raises
-            log(f"{folder} cannot be loaded ({' '.join(str(error).split()):.200}); the one before it is tried")
+            log(
+                f"{folder} cannot be loaded ({' '.join(str(error).split()):.200}); the one before it is tried"
+            )
             continue
         if saved.get(step) not in (None, model_fingerprint(cast(nn.Module, trainer.model))):
-            log(f"{folder} does not hold the weights that this run saved; the one before it is tried")
+            log(
+                f"{folder} does not hold the weights that this run saved; the one before it is tried"
+            )
             continue
         log(f"the weights are those of {folder}, the last checkpoint whose look did not fail")
         return step
     end = "are not those of a good checkpoint: do not use them" if tried else "stay as they are"
-    log(f"this run has no checkpoint that can be loaded and whose look did not fail: the weights {end}")
+    log(
+        f"this run has no checkpoint that can be loaded and whose look did not fail: the weights {end}"
+    )
     return None if tried else stays
 
 
@@ -274,7 +321,9 @@ def good_checkpoints(guard: Guard, run: Run) -> Iterator[tuple[int, Path]]:
     # An alarm on what was known compares two looks, the first of which has lost it already.
     found = [one for one in run.findings if one.what in ("alarm", "known")]
     alarms = [bisect_left(steps, one.step) - (one.what == "known") for one in found]
-    for number, step in reversed(list(enumerate(steps))[1 : min(alarms, default=None)]):  # the first is the baseline
+    for number, step in reversed(
+        list(enumerate(steps))[1 : min(alarms, default=None)]
+    ):  # the first is the baseline
         stored = run.folder.path / look_name(step)
         folder = own_checkpoint(run.folder.output_dir, step)
         if folder is None or not stored.is_file() or run.baseline is None:

@@ -48,7 +48,13 @@ class KnownBaseline:
 
     @classmethod
     def of(
-        cls, model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None, weights: str | None
+        cls,
+        model: nn.Module,
+        tokenizer: Any,
+        probe: Probe,
+        *,
+        token_budget: int | None,
+        weights: str | None,
     ) -> Self | None:
         """Return the entries; None where weights or tokenizer cannot be known whole.
 
@@ -66,7 +72,9 @@ class KnownBaseline:
         own = [getattr(tokenizer, "model_max_length", None), str(tokenizer.special_tokens_map)]
         try:
             weights = weights or model_fingerprint(model)
-        except Exception:  # of any kind of tensor that cannot be read here: the baseline is measured
+        except (
+            Exception
+        ):  # of any kind of tensor that cannot be read here: the baseline is measured
             return None
         precision = [_mixed_precision(), is_exact(model)]
         parts = [weights, settings, own, ran, precision, device, token_budget, SCORER, RULES]
@@ -87,7 +95,9 @@ class KnownBaseline:
         for baseline in reversed(found.values()):
             if isinstance(known := baseline.meta.get(_TRIAL), list) and len(known) == 4:
                 question, token, answer, begin = map(float, known)
-                return Trial(question=question, token=token, answer=answer, begin=begin, known=tuple(found))
+                return Trial(
+                    question=question, token=token, answer=answer, begin=begin, known=tuple(found)
+                )
         return None
 
     def write(self, snapshot: Snapshot, items: int, trial: Trial | None, *, whole: bool) -> None:
@@ -95,16 +105,24 @@ class KnownBaseline:
         # By the clock of the main process: all processes take part in what follows, or none.
         if on_main_process(lambda: float(snapshot.meta.get("seconds") or 0.0)) < KEPT_SECONDS:
             return
-        known = {} if trial is None else {_TRIAL: [trial.question, trial.token, trial.answer, trial.begin]}
+        known = (
+            {}
+            if trial is None
+            else {_TRIAL: [trial.question, trial.token, trial.answer, trial.begin]}
+        )
 
         def write() -> None:
             with suppress(OSError, ForgetwatchError):
-                self._entry(items, whole=whole).write(replace(snapshot, meta={**snapshot.meta, **known}))
+                self._entry(items, whole=whole).write(
+                    replace(snapshot, meta={**snapshot.meta, **known})
+                )
 
         on_main_process(write)
 
     def _entry(self, items: int, *, whole: bool) -> CacheEntry:
-        labels = [[item.task, item.id, item.category, item.cluster] for item in self._probe.items[:items]]
+        labels = [
+            [item.task, item.id, item.category, item.cluster] for item in self._probe.items[:items]
+        ]
         return CacheEntry.of([*self._parts, labels, whole])
 
 
@@ -120,7 +138,9 @@ def asked(model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int |
     known = KnownBaseline.of(model, tokenizer, probe, token_budget=token_budget, weights=None)
     found = None if known is None else known.read(len(probe))
     if found is None:
-        with shown(f"{probe.name}, {len(probe):,} questions", is_main_process=rank() == 0) as progress:
+        with shown(
+            f"{probe.name}, {len(probe):,} questions", is_main_process=rank() == 0
+        ) as progress:
             scorer = Scorer(probe, tokenizer, model, token_budget=token_budget, progress=progress)
             found = scorer.score(model, progress=progress)
         if known is not None:
@@ -136,8 +156,14 @@ def without_trial(snapshot: Snapshot, *, model: str, step: int) -> Snapshot:
 
 def differing(found: Snapshot, checked: Snapshot) -> int | None:
     """Return the number of checked items with another outcome than in the baseline; None if they are too many."""
-    pairs = zip(found.floats("correct")[: len(checked)].tolist(), checked.floats("correct").tolist(), strict=True)
-    number = sum(before != after and not (before != before and after != after) for before, after in pairs)
+    pairs = zip(
+        found.floats("correct")[: len(checked)].tolist(),
+        checked.floats("correct").tolist(),
+        strict=True,
+    )
+    number = sum(
+        before != after and not (before != before and after != after) for before, after in pairs
+    )
     return number if number <= _DIFFERING * len(checked) else None
 
 
@@ -148,7 +174,9 @@ _ON_CPU: Final = 2
 """Generated answers of a trial, on a GPU and on a CPU."""
 
 
-def time_items(model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> Trial | None:
+def time_items(
+    model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None
+) -> Trial | None:
     """Time the first items that are scored, read twice, since the first time is slower, and a few answers.
 
     None if no item fits into the context.
@@ -171,11 +199,15 @@ def time_items(model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: 
     return Trial(question=question, token=token * world_size(), answer=answer, begin=begin)
 
 
-def _answer_seconds(model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> float:
+def _answer_seconds(
+    model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None
+) -> float:
     """Time the first items whose answers are generated, and return the seconds of one; 0 if there are none."""
     generated = [item for item in probe if probe.is_generated(item)]
     if not generated or generation_obstacle(model):
         return 0.0
-    few = probe.with_items(generated[: _ANSWERS if execution(model)["device"] == "cuda" else _ON_CPU])
+    few = probe.with_items(
+        generated[: _ANSWERS if execution(model)["device"] == "cuda" else _ON_CPU]
+    )
     timed = Scorer(few, tokenizer, model, token_budget=token_budget).score(model)
     return float(timed.meta["seconds"]) / len(few)

@@ -211,7 +211,9 @@ class Run:
         )
         return is_planned and step not in self.comparisons
 
-    def add(self, snapshot: Snapshot, *, step: int, null: Snapshot | None = None, seconds: float = 0.0) -> Look:
+    def add(
+        self, snapshot: Snapshot, *, step: int, null: Snapshot | None = None, seconds: float = 0.0
+    ) -> Look:
         """Add a look: compare it with the baseline, which the first look is, and store it.
 
         Args:
@@ -223,14 +225,19 @@ class Run:
         is_baseline = self.baseline is None
         snapshot = self.folder.stamped(snapshot, "baseline" if is_baseline else "step")
         if is_baseline:
-            self.baseline, self.null = snapshot, None if null is None else self.folder.stamped(null, "null")
+            self.baseline, self.null = (
+                snapshot,
+                None if null is None else self.folder.stamped(null, "null"),
+            )
         comparison = self._compare(snapshot, step=step)
         if not is_baseline:  # the baseline has a file of its own, which is written with the folder
             self._unstored[step] = snapshot
         self.seconds[step] = seconds
         if comparison.all.vanished_share > self._vanished_noted + VANISHED_SHARE_NOTED:
             self._vanished_noted = comparison.all.vanished_share
-            _log(f"step {step}: {vanished_note(comparison.all)}; a later look says so again if there are more")
+            _log(
+                f"step {step}: {vanished_note(comparison.all)}; a later look says so again if there are more"
+            )
         # Last: if the file cannot be written, the comparison, its rows and its cost are kept.
         failure = self.store()
         unstored = failure if step in self.pending else None
@@ -240,7 +247,11 @@ class Run:
     def pending(self) -> tuple[int, ...]:
         """Steps of the looks that are not stored yet, since they could not be written; rising."""
         steps = list(self._unstored)
-        if not self._started and self.baseline is not None and (first := self.baseline.meta["step"]) >= 0:
+        if (
+            not self._started
+            and self.baseline is not None
+            and (first := self.baseline.meta["step"]) >= 0
+        ):
             steps.append(first)
         return tuple(sorted(steps))
 
@@ -270,7 +281,9 @@ class Run:
         state: State = "stopped" if is_stopped else "ended"
         self.ending = replace(self.ending, state=state, last_step=last_step, delivered=delivered)
         if delivered in self.comparisons and delivered not in self._snapshots:
-            rows = self._unstored.get(delivered) or on_main_process(lambda: self._stored_rows(delivered))
+            rows = self._unstored.get(delivered) or on_main_process(
+                lambda: self._stored_rows(delivered)
+            )
             self._snapshots = {} if rows is None else {delivered: rows}
         self.store()
 
@@ -285,7 +298,9 @@ class Run:
     def follow(self, budget: Budget) -> None:
         """Take the looks of a training."""
         self.budget = budget
-        self.ending = replace(self.ending, state="running", delivered=None, max_steps=budget.schedule.max_steps)
+        self.ending = replace(
+            self.ending, state="running", delivered=None, max_steps=budget.schedule.max_steps
+        )
         self.plan(len(self.comparisons) - 1 + budget.schedule.looks_after(max(self.comparisons)))
 
     def plan(self, looks: int) -> None:
@@ -299,7 +314,9 @@ class Run:
         self._use(decision)
         if self.baseline is not None and self.subset != before:
             if len(self.comparisons) > 1:
-                raise WatchError("the items of a run are decided before its first look after the baseline")
+                raise WatchError(
+                    "the items of a run are decided before its first look after the baseline"
+                )
             start = min(self.comparisons)
             self.comparisons.clear()
             self.firsts.clear()
@@ -351,10 +368,14 @@ class Run:
             )
 
         # Before and after: restoring may move the run folder, and the completions with it.
-        self.drift.resume([self.folder.path, *carried], checksum=completions, token_budget=token_budget)
+        self.drift.resume(
+            [self.folder.path, *carried], checksum=completions, token_budget=token_budget
+        )
         resumed = on_main_process(restore)
         completions = completions or resumed.described.completions
-        self.drift.resume([self.folder.path, *carried], checksum=completions, token_budget=token_budget)
+        self.drift.resume(
+            [self.folder.path, *carried], checksum=completions, token_budget=token_budget
+        )
         self.folder.run = resumed.run
         self.notes = resumed.notes
         start, looks = resumed.baseline, resumed.contents.looks
@@ -368,7 +389,10 @@ class Run:
         self.findings = tuple(finding for finding in stored if finding.step <= last)
         self._started = True
         self.check_probe(start.meta)
-        if decision is None and (items := Subset.common([start, *looks.values()]).items) is not None:
+        if (
+            decision is None
+            and (items := Subset.common([start, *looks.values()]).items) is not None
+        ):
             decision = Decision(items=items)
         if has_graded_answers(start) and rules_of(start) != RULES:
             raise WatchError(
@@ -391,7 +415,9 @@ class Run:
             failed=tuple(failed for failed in stored_ending.failed if failed[0] <= last),
         )
         if (figure := resumed.described.task) is not None:
-            self.task = replace(figure, values=tuple(one for one in figure.values if one[0] <= last), broken=None)
+            self.task = replace(
+                figure, values=tuple(one for one in figure.values if one[0] <= last), broken=None
+            )
         self._use(decision)
         self._compare(start, step=int(start.meta["step"]))
         for look, snapshot in sorted(looks.items()):
@@ -401,13 +427,17 @@ class Run:
     def in_order(self, baseline: Snapshot) -> Snapshot:
         """Return a baseline from elsewhere with its rows in the order of the probe: looks evaluate its first items."""
         place = {(item.task, item.id): number for number, item in enumerate(self.probe)}
-        order = np.argsort([place.get(key, len(place)) for key in baseline.item_keys], kind="stable")
+        order = np.argsort(
+            [place.get(key, len(place)) for key in baseline.item_keys], kind="stable"
+        )
         return replace(baseline, table=baseline.table.take(order))
 
     def _follow_order(self, start: Snapshot) -> None:
         """Put the items into the order of the baseline of a run, which the callback may have changed."""
         place = {key: number for number, key in enumerate(dict.fromkeys(start.item_keys))}
-        items = tuple(sorted(self.probe, key=lambda item: place.get((item.task, item.id), len(place))))
+        items = tuple(
+            sorted(self.probe, key=lambda item: place.get((item.task, item.id), len(place)))
+        )
         self.probe = self.probe if items == self.probe.items else self.probe.with_items(items)
 
     def check_probe(self, meta: Mapping[str, Any]) -> None:
@@ -431,7 +461,9 @@ class Run:
             WatchError: If it is of another probe, a look was taken already, or another process trains in the folder.
         """
         if self.baseline is not None:
-            raise WatchError("the run has a baseline already; adopt one from elsewhere before the first look")
+            raise WatchError(
+                "the run has a baseline already; adopt one from elsewhere before the first look"
+            )
         self.open()
         self.check_probe(baseline.meta)
 
@@ -451,19 +483,27 @@ class Run:
             MismatchError: If no question of the probe was measured on that base, or it was scored by other settings.
         """
         if self.baseline is not None:
-            raise WatchError("the run has a baseline already; name its lineage before the first look")
+            raise WatchError(
+                "the run has a baseline already; name its lineage before the first look"
+            )
         if lineage.first is not None:
             hashes = set(lineage.first.texts("content_hash"))
             if not any(item.content_hash in hashes for item in self.probe):
-                raise MismatchError(f"the first base was measured on other questions than those of {self.probe.name}")
+                raise MismatchError(
+                    f"the first base was measured on other questions than those of {self.probe.name}"
+                )
             made_with = lineage.first.meta.get("probe") or {}
             for name in ("scoring", "rendering", "norm"):
                 own = getattr(self.probe, name)
                 if made_with.get(name, own) != own:
-                    raise MismatchError(f"the first base was measured with {name} {made_with[name]!r}, this is {own!r}")
+                    raise MismatchError(
+                        f"the first base was measured with {name} {made_with[name]!r}, this is {own!r}"
+                    )
             decoding = self.probe.settings.get("decoding")
             if decoding is not None and made_with.get("decoding", decoding) != decoding:
-                raise MismatchError("the answers of the first base were generated by other settings (decoding)")
+                raise MismatchError(
+                    "the answers of the first base were generated by other settings (decoding)"
+                )
         self.lineage, self._first = lineage, lineage.first
 
     def leave_unlike_lineage(self) -> bool:
@@ -471,7 +511,12 @@ class Run:
 
         A model that was made anew from the configuration of a checkpoint has its name, and answers otherwise.
         """
-        if self.lineage is None or self.lineage.how == NAMED or self.lineage.end is None or self.baseline is None:
+        if (
+            self.lineage is None
+            or self.lineage.how == NAMED
+            or self.lineage.end is None
+            or self.baseline is None
+        ):
             return False
         end = rows_of_baseline(self.lineage.end, self.baseline)
         start = rows_of_baseline(self.baseline, end)
@@ -480,7 +525,9 @@ class Run:
             [one.ints("chosen") for one in (end, start)],
         )
         # By the option that was chosen: of weak models many answers are wrong in both.
-        differs = np.where((chosen[0] >= 0) & (chosen[1] >= 0), chosen[0] != chosen[1], right[0] != right[1])
+        differs = np.where(
+            (chosen[0] >= 0) & (chosen[1] >= 0), chosen[0] != chosen[1], right[0] != right[1]
+        )
         both = np.isfinite(right[0]) & np.isfinite(right[1])
         if not both.any() or differs[both].mean() <= _UNLIKE:
             return False
@@ -492,7 +539,9 @@ class Run:
     def carry(self, step: int, *, completions: bool) -> None:
         """Copy the history, and perhaps the base's completions, into the checkpoint of a step that this run saved."""
         files = (self.saved or {}).get(step)
-        if files is not None and files == files_digest(checkpoint_folder(self.folder.output_dir, step)):
+        if files is not None and files == files_digest(
+            checkpoint_folder(self.folder.output_dir, step)
+        ):
             self.folder.carry(step, files=files, completions=completions)
 
     def note_saved(self, step: int) -> None:
@@ -522,7 +571,9 @@ class Run:
             self._is_cleared = True  # a folder that is there later is the beginning of this run's
             try:
                 if started and not self.folder.is_started:
-                    log(f"{self.folder.path} has disappeared; it is made again, without the earlier looks")
+                    log(
+                        f"{self.folder.path} has disappeared; it is made again, without the earlier looks"
+                    )
                 if not (started and self.folder.is_started):
                     self.folder.start(self.probe, self.baseline, self.null, self._first)
                 started = True
@@ -534,18 +585,27 @@ class Run:
                     except OSError as error:  # the others may have room
                         failure = failure or error
                 # run.json comes last, and names only files that exist.
-                self.folder.describe({**self._description(without=left), "completions": self.drift.checksum})
+                self.folder.describe(
+                    {**self._description(without=left), "completions": self.drift.checksum}
+                )
             except OSError as error:
                 failure = failure or error
             # A plain one: it is sent to the other processes, and not every error can be.
-            return started, left, failure and OSError(failure.errno, failure.strerror or str(failure), failure.filename)
+            return (
+                started,
+                left,
+                failure
+                and OSError(failure.errno, failure.strerror or str(failure), failure.filename),
+            )
 
         # Sent to all: later calls between processes depend on it, and all must make the same ones.
         self._started, left, failure = on_main_process(write)
         self._unstored = {step: self._unstored[step] for step in left}
         if failure is not None and not self._told_full:
             at = f"step {', '.join(map(str, self.pending))}: scored, and " if self.pending else ""
-            _log(f"{at}not stored: {write_problem(failure, self.folder.path)}; it is stored when there is room")
+            _log(
+                f"{at}not stored: {write_problem(failure, self.folder.path)}; it is stored when there is room"
+            )
         elif failure is None and self._told_full:
             _log(f"{self.folder.path}: what was not stored is stored now")
         self._told_full = failure is not None
@@ -562,7 +622,9 @@ class Run:
         """
         until = checked_step(step, lowest=-1)
         if self.comparisons and until < (first := min(self.comparisons)):
-            raise WatchError(f"forget_after: needed step {first}, that of the baseline, or a later one, got {until}")
+            raise WatchError(
+                f"forget_after: needed step {first}, that of the baseline, or a later one, got {until}"
+            )
         self._drop_after(until)
         self.seconds = {look: took for look, took in self.seconds.items() if look <= until}
         self._unstored = {look: rows for look, rows in self._unstored.items() if look <= until}
@@ -601,17 +663,23 @@ class Run:
     def _compare(self, snapshot: Snapshot, *, step: int) -> Comparison:
         """Compare a look with the baseline, and with the first base if there is one."""
         if self.baseline is None:
-            raise WatchError("a look needs a baseline to be compared with; the first look of a run is its baseline")
+            raise WatchError(
+                "a look needs a baseline to be compared with; the first look of a run is its baseline"
+            )
         subset = self.subset
         baseline = subset.apply(self.baseline)
         look = baseline if snapshot is self.baseline else subset.apply(snapshot)
-        comparison = compare(before=baseline, after=look, null=None if self.null is None else subset.apply(self.null))
+        comparison = compare(
+            before=baseline, after=look, null=None if self.null is None else subset.apply(self.null)
+        )
         if self._first is not None and self.lineage is not None:
             of_baseline = rows_of_baseline(self._first, baseline)
             if len(of_baseline):
                 self.firsts[step] = against_first_base(of_baseline, look, own=comparison)
             else:
-                _log("the first base was measured on none of these questions: counting against this stage alone")
+                _log(
+                    "the first base was measured on none of these questions: counting against this stage alone"
+                )
                 self.leave_first()
         self.comparisons[step] = comparison
         # Only the rows of the latest look are needed, for the report.
@@ -625,12 +693,16 @@ class Run:
     def leave_first(self) -> None:
         """Count against the start of this stage alone from here on; the earlier trainings stay noted."""
         self._first, self.firsts = None, {}
-        self.lineage = None if self.lineage is None else replace(self.lineage, first=None, checksum=None)
+        self.lineage = (
+            None if self.lineage is None else replace(self.lineage, first=None, checksum=None)
+        )
 
     def _drop_after(self, step: int) -> None:
         """Drop the looks later than `step`."""
         self.findings = tuple(finding for finding in self.findings if finding.step <= step)
-        self.ending = replace(self.ending, failed=tuple(failed for failed in self.ending.failed if failed[0] <= step))
+        self.ending = replace(
+            self.ending, failed=tuple(failed for failed in self.ending.failed if failed[0] <= step)
+        )
         kept: tuple[dict[int, Any], ...] = (
             self.comparisons,
             self.firsts,
@@ -659,7 +731,9 @@ class Run:
 
     def kept(self, step: int) -> float:
         """Return the share of what the base knew that the look at a step keeps; nan without a look."""
-        return kept(self.headline[step].all, self.kept_of).share if step in self.headline else math.nan
+        return (
+            kept(self.headline[step].all, self.kept_of).share if step in self.headline else math.nan
+        )
 
     def trajectory(self) -> Trajectory:
         """Return all looks so far, in order, against the first base; a WatchError if there is none yet."""
@@ -680,7 +754,16 @@ class Run:
         baseline, latest = self.subset.apply(self.baseline), self.latest()
         last = baseline if latest is None else latest
         findings, ending = self.findings, self.ending
-        return Trajectory(steps, comparisons, right, baseline, last, self.planned, findings=findings, ending=ending)
+        return Trajectory(
+            steps,
+            comparisons,
+            right,
+            baseline,
+            last,
+            self.planned,
+            findings=findings,
+            ending=ending,
+        )
 
     @property
     def continued(self) -> str | None:
@@ -718,7 +801,9 @@ class Run:
             "probe": self.baseline.meta["probe"],
             **stored_decision(self.decision),
             "null": self.null is not None,
-            "looks": [self._described[step] for step in sorted(self._described) if step not in without],
+            "looks": [
+                self._described[step] for step in sorted(self._described) if step not in without
+            ],
             "planned_looks": self.planned,
             "lineage": None if self.lineage is None else self.lineage.values,
             "model": dict(self.model_facts),
@@ -726,7 +811,11 @@ class Run:
             "task": None if self.task is None else self.task.stored,
             **replace(self.ending, last_step=max(self.ending.last_step, *self.comparisons)).stored,
             "started_with": self.started_with,
-            **({} if self.saved is None else {"saved": {str(step): one for step, one in sorted(self.saved.items())}}),
+            **(
+                {}
+                if self.saved is None
+                else {"saved": {str(step): one for step, one in sorted(self.saved.items())}}
+            ),
             "guard": [vars(finding) for finding in self.findings],
             "versions": versions(),
         }
@@ -750,7 +839,9 @@ def checked_step(step: SupportsIndex, *, lowest: int = 0) -> int:
     except TypeError:
         number = None
     if number is None or not lowest <= number <= LAST_STEP:
-        raise WatchError(f"step={step!r}: needed a whole number of optimizer steps from {lowest} to {LAST_STEP}")
+        raise WatchError(
+            f"step={step!r}: needed a whole number of optimizer steps from {lowest} to {LAST_STEP}"
+        )
     return number
 
 
@@ -783,7 +874,9 @@ def facts_of(model: nn.Module, tokenizer: Any) -> dict[str, Any]:
     }
 
 
-def join_lineage(run: Run, model: nn.Module, tokenizer: Any, *, setting: LineageSetting, counts: bool = True) -> str:
+def join_lineage(
+    run: Run, model: nn.Module, tokenizer: Any, *, setting: LineageSetting, counts: bool = True
+) -> str:
     """Let a run that begins count against the base of earlier trainings, and return a line on that; empty if none.
 
     Every process calls it.
@@ -832,7 +925,9 @@ def known_fingerprint(model: nn.Module) -> str | None:
         return None
 
 
-def found_lineage(model: nn.Module, setting: LineageSetting, fingerprint: str | None = None) -> Lineage | None:
+def found_lineage(
+    model: nn.Module, setting: LineageSetting, fingerprint: str | None = None
+) -> Lineage | None:
     """Return the earlier trainings of a model: those that are named, else in memory, else by folder; None if none."""
     if setting is False:
         return None
@@ -844,9 +939,16 @@ def found_lineage(model: nn.Module, setting: LineageSetting, fingerprint: str | 
     how, folder = "the model in memory", _TRAINED.get(network) or _TRAINED.get(base_model(model))
     try:
         if folder is None or not folder.is_dir():
-            how, folder = "the folder of the model", folder_of(Path(place)) if place and Path(place).is_dir() else None
+            how, folder = (
+                "the folder of the model",
+                folder_of(Path(place)) if place and Path(place).is_dir() else None,
+            )
         found = None if folder is None else lineage_after(folder, how=how, fingerprint=fingerprint)
-    except (ForgetwatchError, OSError, ValueError):  # a name that is no path, or a damaged copy: nothing is found
+    except (
+        ForgetwatchError,
+        OSError,
+        ValueError,
+    ):  # a name that is no path, or a damaged copy: nothing is found
         return None
     # An adapter on a base that was trained is a new one.
     return found if found is None or network in _TRAINED else replace(found, adapter=None)
@@ -868,7 +970,9 @@ def _named(path: Path) -> Lineage | None:
 
 def _check(lineage: Lineage, run: Run) -> None:
     """Raise a WatchError if the model of an earlier training cannot have become the present one."""
-    uses_template = run.probe.rendering == "chat" or any(item.rendering == "chat" for item in run.probe)
+    uses_template = run.probe.rendering == "chat" or any(
+        item.rendering == "chat" for item in run.probe
+    )
     if problem := check_one_model(lineage.model, run.model_facts, with_template=uses_template):
         raise WatchError(
             f"{lineage.runs[-1].name} and this training: {problem}; name the right one (lineage=...), or turn it off "

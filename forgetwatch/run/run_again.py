@@ -34,20 +34,30 @@ _TOLERANCE: Final = 0.05
 
 
 def with_again(
-    snapshot: Snapshot, baseline: Snapshot, model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None
+    snapshot: Snapshot,
+    baseline: Snapshot,
+    model: nn.Module,
+    tokenizer: Any,
+    probe: Probe,
+    *,
+    token_budget: int | None,
 ) -> Snapshot:
     """Return the snapshot of a last look with what became of the lost in other wordings in its metadata.
 
     It is returned as it is if the model is not its base without adapters, or that is not the model of the baseline.
     """
-    if not holds_its_base(model) or not _is_baseline(baseline, model, tokenizer, probe, token_budget=token_budget):
+    if not holds_its_base(model) or not _is_baseline(
+        baseline, model, tokenizer, probe, token_budget=token_budget
+    ):
         return snapshot
     seconds = 0.0
 
     def score(asked: Probe) -> tuple[Snapshot, Snapshot]:
         nonlocal seconds
         if rank() == 0:
-            log(f"asking {len(asked):,} questions in other words, of the model with and without its adapters")
+            log(
+                f"asking {len(asked):,} questions in other words, of the model with and without its adapters"
+            )
         scorer = Scorer(asked, tokenizer, model, token_budget=token_budget)
         now = scorer.score(model)
         with adapters_off(model):
@@ -66,8 +76,12 @@ def _is_baseline(
     baseline: Snapshot, model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None
 ) -> bool:
     """Return True if the model without its adapters gives the baseline's log-likelihoods of a few questions."""
-    stored = dict(zip(baseline.item_keys, baseline.table["choice_logprobs"].to_pylist(), strict=True))
-    few = [item for item in probe if not probe.is_generated(item) and stored.get((item.task, item.id))][:_CHECKED]
+    stored = dict(
+        zip(baseline.item_keys, baseline.table["choice_logprobs"].to_pylist(), strict=True)
+    )
+    few = [
+        item for item in probe if not probe.is_generated(item) and stored.get((item.task, item.id))
+    ][:_CHECKED]
     if not few:
         return False
     asked = probe.with_items(few)

@@ -56,7 +56,12 @@ _LONG: Final = 60.0
 
 
 def start_line(
-    run: Run, budget: Budget, *, start: float | None, each: float | None, overlap: Overlap | None = None
+    run: Run,
+    budget: Budget,
+    *,
+    start: float | None,
+    each: float | None,
+    overlap: Overlap | None = None,
 ) -> str:
     """Describe what a run evaluates, and what that costs, in one line before the first step.
 
@@ -69,7 +74,9 @@ def start_line(
     """
     probe, items = run.probe, run.items or len(run.probe)
     is_read = all(item.is_passage for item in probe.items[:items])
-    line = f"{probe.name}: {f'the first {items:,} of ' if items < len(probe) else ''}{len(probe):,} "
+    line = (
+        f"{probe.name}: {f'the first {items:,} of ' if items < len(probe) else ''}{len(probe):,} "
+    )
     line += "passages, of which only the bits per byte change" if is_read else "items"
     if overlap is not None and not overlap.exact:
         line += f", none of them in the {overlap.searched}"
@@ -116,7 +123,9 @@ def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) ->
     parts = [f"step {step}:" if max_steps is None else f"step {step} of {max_steps}:"]
     if whole.n:
         change = change_points(*estimated(whole))
-        parts.append(f"forgotten {whole.forgotten:g}, gained {whole.gained:g}, net change {change},")
+        parts.append(
+            f"forgotten {whole.forgotten:g}, gained {whole.gained:g}, net change {change},"
+        )
     if (read := whole[PASSAGES]) is not None:
         parts.append(f"{read.after:.3f} bits per byte,")
     return " ".join([*parts, seconds(took)])
@@ -169,7 +178,11 @@ def show(run: Run, *, page: ReportPage, max_steps: int | None) -> None:
     trajectory = _with_task(run)
     folder, last = run.folder.path, trajectory.final
     first = first_table(
-        last, trajectory=trajectory, run=folder, name=run_label(trajectory, folder, of=max_steps), has_advice=False
+        last,
+        trajectory=trajectory,
+        run=folder,
+        name=run_label(trajectory, folder, of=max_steps),
+        has_advice=False,
     )
     console = Console(highlight=False)
     console.width = min(console.width, 120) if console.is_terminal else WIDTH
@@ -212,7 +225,10 @@ class ReportPage:
         if self.is_current(run) or not run.folder.is_started or (too_soon and not at_once):
             return
         path = run.folder.path
-        write_text(path / REPORT, run_page(_with_task(run), probe=run.probe, title=run_name(path), folder=path))
+        write_text(
+            path / REPORT,
+            run_page(_with_task(run), probe=run.probe, title=run_name(path), folder=path),
+        )
         self._shown, self._written = run.comparisons[max(run.comparisons)], time.perf_counter()
         self._seconds = self._written - started
 
@@ -236,9 +252,13 @@ class Command:
         values = {"step": step, "checkpoint": checkpoint_folder(output_dir, step), "folder": folder}
         # Split before the fields are filled in: a path with a space stays one word.
         words = [word.format(**values) for word in shlex.split(self.template)]
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True, env=_own_environment())
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, start_new_session=True, env=_own_environment()
+        )
         # Reaps it, if it ends before the run.
-        threading.Thread(target=lambda: self._log_failure(process.wait(), step), daemon=True).start()
+        threading.Thread(
+            target=lambda: self._log_failure(process.wait(), step), daemon=True
+        ).start()
 
     def _log_failure(self, status: int, step: int) -> None:
         """Log that the command ended with a status other than 0, once for each status."""
@@ -255,9 +275,21 @@ class Command:
 
 def _own_environment() -> dict[str, str]:
     """Return the environment without the variables that would make the command a process of this distributed run."""
-    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE")
+    names = (
+        "RANK",
+        "LOCAL_RANK",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_RANK",
+        "ROLE_RANK",
+        "ROLE_WORLD_SIZE",
+    )
     prefixes = ("MASTER_", "TORCHELASTIC_", "ACCELERATE_")
-    return {name: value for name, value in os.environ.items() if name not in names and not name.startswith(prefixes)}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in names and not name.startswith(prefixes)
+    }
 
 
 def checked_command(template: str | None) -> Command | None:
@@ -266,7 +298,12 @@ def checked_command(template: str | None) -> Command | None:
         return None
     try:
         words = shlex.split(template)
-        named = {name for word in words for _, name, _, _ in string.Formatter().parse(word) if name is not None}
+        named = {
+            name
+            for word in words
+            for _, name, _, _ in string.Formatter().parse(word)
+            if name is not None
+        }
     except ValueError as error:
         raise WatchError(f"on_look={template!r}: cannot be read as a command ({error})") from error
     if not words or named - _FIELDS:

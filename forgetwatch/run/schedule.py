@@ -92,7 +92,9 @@ class Schedule:
         ends = frozenset({0, max_steps})
         if every is None:
             shares = (*_EARLY, *(tenth / 10 for tenth in range(2, 10)))
-            steps = ends | saves | evaluations | {max(1, round(share * max_steps)) for share in shares}
+            steps = (
+                ends | saves | evaluations | {max(1, round(share * max_steps)) for share in shares}
+            )
             return cls(
                 steps=steps,
                 required=ends | evaluations,
@@ -106,14 +108,26 @@ class Schedule:
             named = saves if at_save else epochs
         elif _is_step(every) and every > 0:
             named = frozenset(range(int(every), max_steps, int(every)))
-        elif isinstance(every, Sequence) and not isinstance(every, str) and every and all(map(_is_step, every)):
+        elif (
+            isinstance(every, Sequence)
+            and not isinstance(every, str)
+            and every
+            and all(map(_is_step, every))
+        ):
             named = frozenset(int(step) for step in every if step <= max_steps)
         else:
             raise WatchError(
                 f"every={every!r} is not a schedule; give a number of steps, a list of steps, 'save', 'epoch' or None"
             )
         steps = ends | named | evaluations
-        return cls(steps=steps, required=steps, max_steps=max_steps, at_save=at_save, at_epoch=at_epoch, saves=saves)
+        return cls(
+            steps=steps,
+            required=steps,
+            max_steps=max_steps,
+            at_save=at_save,
+            at_epoch=at_epoch,
+            saves=saves,
+        )
 
     @property
     def fewest(self) -> int:
@@ -133,9 +147,13 @@ class Schedule:
         """Return the schedule without the looks up to a step that are neither required nor at a save."""
         if not self.is_default:
             return self
-        kept = frozenset(look for look in self.steps if look > step or look in self.required | self.saves)
+        kept = frozenset(
+            look for look in self.steps if look > step or look in self.required | self.saves
+        )
         # A run of a few steps would be left with too few.
-        return replace(self, steps=kept if len(kept) > _FEWEST_LOOKS else self.thinned(0).steps, after=step)
+        return replace(
+            self, steps=kept if len(kept) > _FEWEST_LOOKS else self.thinned(0).steps, after=step
+        )
 
     def thinned(self, looks: int, *, after: int = 0) -> Self:
         """Return the schedule with at most so many looks after a step: the required ones, then saves, then others.
@@ -150,10 +168,15 @@ class Schedule:
 
             def distances(step: int) -> list[int]:
                 """Return the steps to the kept looks before and after a step, the smaller first; the ends are kept."""
-                before, after = max(look for look in kept if look < step), min(look for look in kept if look > step)
+                before, after = (
+                    max(look for look in kept if look < step),
+                    min(look for look in kept if look > step),
+                )
                 return sorted((step - before, after - step))
 
-            while left and (sum(step > after for step in kept) < looks or len(kept) - 1 < self.fewest):
+            while left and (
+                sum(step > after for step in kept) < looks or len(kept) - 1 < self.fewest
+            ):
                 chosen = max(left, key=distances)  # of equal ones the earliest
                 kept.add(chosen)
                 left.remove(chosen)
@@ -165,7 +188,9 @@ class Schedule:
         return sorted(self.saves - self.steps)
 
 
-def event_steps(strategy: str, *, every: float | None, epoch: int | None, max_steps: int) -> frozenset[int]:
+def event_steps(
+    strategy: str, *, every: float | None, epoch: int | None, max_steps: int
+) -> frozenset[int]:
     """Return the steps of an event of the trainer that are known beforehand: its saves, evaluations or epochs.
 
     The strategy is ``steps``, with `every` steps between two events, ``epoch``, with an `epoch` of so many steps, or
@@ -348,7 +373,9 @@ class Budget:
         self._began_at = self._checked_at = 0
         self._items = items
 
-    def decide(self, probe: Probe, trial: Trial | None, step_tokens: float | None, *, after: int) -> Decision:
+    def decide(
+        self, probe: Probe, trial: Trial | None, step_tokens: float | None, *, after: int
+    ) -> Decision:
         """Return the items and looks of a training that begins after a step, and follow them.
 
         Args:
@@ -359,7 +386,9 @@ class Budget:
         """
         named = self._items if self._items is not None and self._items < len(probe) else None
         decision, overhead = Decision(items=named), self.overhead
-        step_tokens = step_tokens if trial is not None and trial.token else None  # answers alone predict no training
+        step_tokens = (
+            step_tokens if trial is not None and trial.token else None
+        )  # answers alone predict no training
         if overhead is not None and trial is not None:
             # Clocks differ between processes, and every process must come to the same items and looks.
             decision = on_main_process(
@@ -375,15 +404,25 @@ class Budget:
             if step_tokens is not None:
                 self.training = predicted_seconds(trial, step_tokens, steps=self._planned.max_steps)
         if overhead is not None and self.training is None:
-            decision = replace(decision, step=last_timed_step(after, max_steps=self._planned.max_steps))
+            decision = replace(
+                decision, step=last_timed_step(after, max_steps=self._planned.max_steps)
+            )
         self.follow(decision)
         return decision
 
     def set_out(self, step: int, *, is_final: bool = False, before: Budget | None = None) -> None:
         """Begin to time the training at a step; `is_final` if its looks were decided for good, by a budget `before`."""
         self.training = self.training if before is None else before.training
-        self._began_at, self._checked_at = step, last_timed_step(step, max_steps=self._planned.max_steps)
-        self.is_final = is_final or self.training is not None or self.overhead is None or self._checked_at <= step
+        self._began_at, self._checked_at = (
+            step,
+            last_timed_step(step, max_steps=self._planned.max_steps),
+        )
+        self.is_final = (
+            is_final
+            or self.training is not None
+            or self.overhead is None
+            or self._checked_at <= step
+        )
 
     def is_to_check(self, step: int) -> bool:
         """Return True at the last timed step of a training whose looks may still be dropped."""
@@ -403,11 +442,18 @@ class Budget:
             return decision
 
         def checked() -> Decision:
-            most = looks_seconds(overhead, seconds * (self._planned.max_steps - self._began_at)) - spent
+            most = (
+                looks_seconds(overhead, seconds * (self._planned.max_steps - self._began_at))
+                - spent
+            )
             if self.schedule.looks_after(step) * each <= most:
                 return decision
             made = replace(decision, step=step, looks=max(0, math.floor(most / each)))
-            return made if self._planned_for(made).looks_after(step) < self.schedule.looks_after(step) else decision
+            return (
+                made
+                if self._planned_for(made).looks_after(step) < self.schedule.looks_after(step)
+                else decision
+            )
 
         made = on_main_process(checked)
         self.follow(made)
@@ -419,7 +465,11 @@ class Budget:
 
     def _planned_for(self, decision: Decision) -> Schedule:
         schedule = self._planned.starting_after(decision.step) if decision.step else self._planned
-        return schedule if decision.looks is None else schedule.thinned(decision.looks, after=decision.step)
+        return (
+            schedule
+            if decision.looks is None
+            else schedule.thinned(decision.looks, after=decision.step)
+        )
 
 
 def looks_seconds(overhead: float, training: float) -> float:
@@ -449,7 +499,11 @@ def decide_start(
         schedule: The looks that are planned.
         items: Number of items that the user names; None for none.
     """
-    training = 0.0 if step_tokens is None else predicted_seconds(trial, step_tokens, steps=schedule.max_steps)
+    training = (
+        0.0
+        if step_tokens is None
+        else predicted_seconds(trial, step_tokens, steps=schedule.max_steps)
+    )
     bound, looks = max(_START_SECONDS, _START_SHARE * training), schedule.looks_after(0)
     most = math.inf if step_tokens is None else looks_seconds(overhead, training)
     sizes = start_sizes(len(probe)) if items is None else [items]
@@ -461,9 +515,15 @@ def decide_start(
     choices = [one for one in choices if start_seconds(trial, probe, one) <= bound] or choices[-1:]
     # Many saves cost looks and no items: a verdict is about two looks, and all their items.
     counted = min(looks, max(schedule.fewest, _ENOUGH))
-    made = next((one for one in choices if counted * look_seconds(trial, probe, one) <= most), choices[-1])
+    made = next(
+        (one for one in choices if counted * look_seconds(trial, probe, one) <= most), choices[-1]
+    )
     each = look_seconds(trial, probe, made)
-    return made if looks * each <= most else replace(made, looks=max(schedule.fewest, math.floor(most / each)))
+    return (
+        made
+        if looks * each <= most
+        else replace(made, looks=max(schedule.fewest, math.floor(most / each)))
+    )
 
 
 def start_sizes(items: int) -> list[int]:
@@ -478,7 +538,9 @@ def look_seconds(trial: Trial, probe: Probe, decision: Decision) -> float:
     """Return the seconds of a look at the items of a decision."""
     kept = evaluated(probe, decision)
     answers = sum(probe.is_generated(item) for item, _ in kept)
-    return trial.question * (math.fsum(worth for _, worth in kept) - answers) + trial.answer * answers
+    return (
+        trial.question * (math.fsum(worth for _, worth in kept) - answers) + trial.answer * answers
+    )
 
 
 def start_seconds(trial: Trial, probe: Probe, decision: Decision, *, again: int = 1) -> float:
@@ -516,7 +578,9 @@ def evaluated(probe: Probe, decision: Decision) -> list[tuple[Item, float]]:
     questions, worked examples left out: these are read once for many questions.
     """
     left_out = Subset.from_probe(probe, items=None, generates=decision.generates).left_out
-    questions = [len(str(item.prompt)) + sum(map(len, item.choices)) for item in probe if not item.is_passage]
+    questions = [
+        len(str(item.prompt)) + sum(map(len, item.choices)) for item in probe if not item.is_passage
+    ]
     question = statistics.fmean(questions) if any(questions) else 1.0
     return [
         (item, len(item.choices[0]) / question if item.is_passage else 1.0)

@@ -75,8 +75,12 @@ class Tracker:
 
     def __init__(self, name: str, *, is_rewritten: bool = False, can_resume: bool = False) -> None:
         self.name = name  # in `accelerate` and transformers
-        self.can_resume = can_resume  # it can continue a run of another process, by the id of the run
-        self.is_rewritten = is_rewritten  # transformers writes ``eval_forget/...`` as ``eval/forget/...`` to it
+        self.can_resume = (
+            can_resume  # it can continue a run of another process, by the id of the run
+        )
+        self.is_rewritten = (
+            is_rewritten  # transformers writes ``eval_forget/...`` as ``eval/forget/...`` to it
+        )
 
     def begin(self, run: Run, named: Mapping[str, Any]) -> Any:
         """Return a tracker of `accelerate` with a begun run.
@@ -84,7 +88,11 @@ class Tracker:
         That of an earlier process goes on where trackers allow it.
         """
         kind = LOGGER_TYPE_TO_CLASS[self.name]
-        place = ("runs", str(run.folder.path)) if kind.requires_logging_directory else (self._project(),)
+        place = (
+            ("runs", str(run.folder.path))
+            if kind.requires_logging_directory
+            else (self._project(),)
+        )
         begun = kind(*place, **self._options(run, named))
         begun.start()
         return begun
@@ -128,7 +136,9 @@ class _WithTables(Tracker):
 
     def table(self, flipped: Flipped) -> None:
         if module := self.running():
-            table = module.Table(columns=list(flipped.columns), data=[list(row) for row in flipped.rows])
+            table = module.Table(
+                columns=list(flipped.columns), data=[list(row) for row in flipped.rows]
+            )
             module.log({TABLE: table, _STEP: flipped.step})
 
 
@@ -162,7 +172,9 @@ class _WandB(_WithTables):
         if run.task is not None and len(known) > 1:
             lost = [100 * run.comparisons[step].all.forgetting for step, _ in known]
             curves, names = [lost, [one for _, one in known]], ["forgotten, %", run.task.name]
-            chart = wandb.plot.line_series([step for step, _ in known], curves, names, "loss and gain", "step")
+            chart = wandb.plot.line_series(
+                [step for step, _ in known], curves, names, "loss and gain", "step"
+            )
             wandb.log({f"{_TITLE}/{_GAIN}": chart, _STEP: known[-1][0]})
 
     def alert(self, text: str) -> None:
@@ -184,7 +196,12 @@ class _Trackio(_WithTables):
             send(title=_TITLE, text=text)
 
     def _options(self, run: Run, named: Mapping[str, Any]) -> dict[str, Any]:
-        still = {"config": named["config"], "embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
+        still = {
+            "config": named["config"],
+            "embed": False,
+            "auto_log_gpu": False,
+            "auto_log_cpu": False,
+        }
         if named["run"] is not None:
             return {**still, "name": named["run"], "resume": "must"}
         # The id tells runs of one name apart.
@@ -217,7 +234,10 @@ class _MLflow(Tracker):
 
     def table(self, flipped: Flipped) -> None:
         if mlflow := self.running():
-            data = {name: [row[index] for row in flipped.rows] for index, name in enumerate(flipped.columns)}
+            data = {
+                name: [row[index] for row in flipped.rows]
+                for index, name in enumerate(flipped.columns)
+            }
             mlflow.log_table(data=data, artifact_file=f"{TABLE}.json")
 
     def text(self, name: str, text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
@@ -233,8 +253,13 @@ class _MLflow(Tracker):
     def _options(self, run: Run, named: Mapping[str, Any]) -> dict[str, Any]:
         if named["run"] is None:
             return {"run_name": named["name"]}
-        if (other := os.environ.get("MLFLOW_RUN_ID")) not in (None, named["run"]):  # accelerate would take that one
-            raise WatchError(f"--resume-run {named['run']}: MLFLOW_RUN_ID is {other}; unset it, or name the same run")
+        if (other := os.environ.get("MLFLOW_RUN_ID")) not in (
+            None,
+            named["run"],
+        ):  # accelerate would take that one
+            raise WatchError(
+                f"--resume-run {named['run']}: MLFLOW_RUN_ID is {other}; unset it, or name the same run"
+            )
         return {"run_id": named["run"]}
 
 
@@ -244,7 +269,10 @@ class _TensorBoard(Tracker):
     def table(self, flipped: Flipped) -> None:
         # A bar or a line break ends a cell.
         lines = [" | ".join(flipped.columns), " | ".join("---" for _ in flipped.columns)]
-        lines += [" | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) for row in flipped.rows]
+        lines += [
+            " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row)
+            for row in flipped.rows
+        ]
         for writer in flipped.tensorboard_writers:
             writer.add_text(TABLE, "\n".join(lines), flipped.step)
 
@@ -308,7 +336,10 @@ class TrainerLogger:
 
         A look is logged once, also if a resumed run takes it again; nothing is logged for a step without one.
         """
-        if any(row.get("step") == step and f"{PREFIX}/all/forgotten" in row for row in self._state.log_history):
+        if any(
+            row.get("step") == step and f"{PREFIX}/all/forgotten" in row
+            for row in self._state.log_history
+        ):
             return
         row = look_row(run, step=step, full=self._full, chosen_by=self._chosen_by)
         if (
@@ -316,7 +347,9 @@ class TrainerLogger:
             and run.task.values[-1][0] != step == self._state.global_step
             and self._control.should_log
         ):
-            row.pop(_key_of(run.task), None)  # the trainer is about to log that of this step: see `log_figure`
+            row.pop(
+                _key_of(run.task), None
+            )  # the trainer is about to log that of this step: see `log_figure`
         if row:
             self._send(run, row, step=step)
             self.log_verdict(run, step=step)
@@ -361,7 +394,9 @@ class TrainerLogger:
         if self._state.is_world_process_zero and len(run.comparisons) > 1:
             text = run_verdict(run)
             for tracker in TRACKERS:
-                tracker.text("verdict", text, step=step, tensorboard_writers=self._tensorboard_writers)
+                tracker.text(
+                    "verdict", text, step=step, tensorboard_writers=self._tensorboard_writers
+                )
 
     def log_end(self, run: Run, *, step: int) -> None:
         """Show the verdict on the whole run, and its chart."""
@@ -377,7 +412,9 @@ class TrainerLogger:
     @property
     def _tensorboard_writers(self) -> list[Any]:
         callbacks = self._trainer.callback_handler.callbacks
-        return [writer for one in callbacks if (writer := getattr(one, "tb_writer", None)) is not None]
+        return [
+            writer for one in callbacks if (writer := getattr(one, "tb_writer", None)) is not None
+        ]
 
 
 class FollowerLogger:
@@ -401,15 +438,23 @@ class FollowerLogger:
         for name in names:
             if name not in LOGGER_TYPE_TO_CLASS:
                 near = did_you_mean(name, LOGGER_TYPE_TO_CLASS)
-                raise WatchError(f"--report-to {name}: needed one of {', '.join(sorted(LOGGER_TYPE_TO_CLASS))}{near}")
+                raise WatchError(
+                    f"--report-to {name}: needed one of {', '.join(sorted(LOGGER_TYPE_TO_CLASS))}{near}"
+                )
             if name not in installed:
-                raise WatchError(f"--report-to {name}: its package is not installed: {install(name)}")
+                raise WatchError(
+                    f"--report-to {name}: its package is not installed: {install(name)}"
+                )
         known = {tracker.name: tracker for tracker in TRACKERS}
         self._trackers = [known.get(name, Tracker(name)) for name in dict.fromkeys(names)]
-        if resume_run is not None and (len(self._trackers) != 1 or not self._trackers[0].can_resume):
+        if resume_run is not None and (
+            len(self._trackers) != 1 or not self._trackers[0].can_resume
+        ):
             able = sorted(tracker.name for tracker in TRACKERS if tracker.can_resume)
             got = ", ".join(tracker.name for tracker in self._trackers) or "no --report-to"
-            raise WatchError(f"--resume-run {resume_run}: needed one of {', '.join(able)} as --report-to, got {got}")
+            raise WatchError(
+                f"--resume-run {resume_run}: needed one of {', '.join(able)} as --report-to, got {got}"
+            )
         self._named = {"name": title, "group": group, "run": resume_run, "config": dict(config)}
         self._full = full
         self._running: dict[str, Any] = {}
@@ -429,7 +474,11 @@ class FollowerLogger:
         path = run.folder.path / SENT
         sent, failed = _sent(path, run.folder.run), None
         for tracker in self._trackers:
-            place = tracker.name if self._named["run"] is None else f"{tracker.name} {self._named['run']}"
+            place = (
+                tracker.name
+                if self._named["run"] is None
+                else f"{tracker.name} {self._named['run']}"
+            )
             of_tracker = sent.setdefault(place, [])
             try:
                 for step in sorted(run.comparisons):
@@ -443,7 +492,12 @@ class FollowerLogger:
                         of_tracker.append(step)
                 if tracker.name in self._running and len(run.comparisons) > 1:
                     writers = self._tensorboard_writers
-                    tracker.text("verdict", run_verdict(run), step=max(run.comparisons), tensorboard_writers=writers)
+                    tracker.text(
+                        "verdict",
+                        run_verdict(run),
+                        step=max(run.comparisons),
+                        tensorboard_writers=writers,
+                    )
             except Exception as error:  # of any kind: a tracker is foreign code
                 failed = error
         write_text(path, json.dumps({"run": run.folder.run, **sent}))
@@ -455,7 +509,10 @@ class FollowerLogger:
         try:
             if self._running and len(run.comparisons) > 1:
                 log_flipped(
-                    run, step=max(run.comparisons), tensorboard_writers=self._tensorboard_writers, share_text=False
+                    run,
+                    step=max(run.comparisons),
+                    tensorboard_writers=self._tensorboard_writers,
+                    share_text=False,
                 )
                 for tracker in self._trackers:
                     tracker.chart(run)
@@ -486,7 +543,9 @@ def _sent(path: Path, run: str | None) -> dict[str, list[int]]:
     return {name: steps for name, steps in stored.items() if isinstance(steps, list)}
 
 
-def log_flipped(run: Run, *, step: int, tensorboard_writers: Sequence[Any], share_text: bool) -> None:
+def log_flipped(
+    run: Run, *, step: int, tensorboard_writers: Sequence[Any], share_text: bool
+) -> None:
     """Log the items that flipped until the latest look, to every running tracker that can show a table."""
     if run.baseline is None or run.latest() is None:
         return
@@ -494,7 +553,9 @@ def log_flipped(run: Run, *, step: int, tensorboard_writers: Sequence[Any], shar
     changed = flips(made.baseline, made.last, probe=run.probe if share_text else None)
     columns, rows = flipped_rows(changed, texts=share_text)
     for tracker in TRACKERS:
-        tracker.table(Flipped(columns=columns, rows=rows, step=step, tensorboard_writers=tensorboard_writers))
+        tracker.table(
+            Flipped(columns=columns, rows=rows, step=step, tensorboard_writers=tensorboard_writers)
+        )
 
 
 def alert(text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
@@ -526,15 +587,29 @@ def look_row(run: Run, *, step: int, full: bool, chosen_by: str | None = None) -
         return {}
     also, seconds = chosen_by or "", run.seconds.get(step, 0.0)
     trajectory = run.trajectory() if full or also else None
-    row = tracker_row(run.headline[step], seconds=seconds, of=run.kept_of, full=full, trajectory=trajectory, also=also)
-    drift = {f"{PREFIX}/all/{name}": value for name, value in drift_row(run.comparisons[step].drift or {}).items()}
-    row |= {key: value for key, value in drift.items() if math.isfinite(value) and (full or key == also)}
+    row = tracker_row(
+        run.headline[step],
+        seconds=seconds,
+        of=run.kept_of,
+        full=full,
+        trajectory=trajectory,
+        also=also,
+    )
+    drift = {
+        f"{PREFIX}/all/{name}": value
+        for name, value in drift_row(run.comparisons[step].drift or {}).items()
+    }
+    row |= {
+        key: value for key, value in drift.items() if math.isfinite(value) and (full or key == also)
+    }
     if run.task is not None and (figure := run.task.at(step)) is not None:
         row[_key_of(run.task)] = figure
     if run.firsts:
         # Only the first: the prefix may occur in the name of a category too.
         own = f"{PREFIX}_{STAGE}/"
-        other = tracker_row(run.comparisons[step], seconds=None, full=full, also=also.replace(own, f"{PREFIX}/", 1))
+        other = tracker_row(
+            run.comparisons[step], seconds=None, full=full, also=also.replace(own, f"{PREFIX}/", 1)
+        )
         row |= {key.replace(f"{PREFIX}/", own, 1): value for key, value in other.items()}
     return row
 
@@ -562,9 +637,13 @@ def composite_row(share: float, metrics: Mapping[str, float], name: str | None) 
     share = min(max(share, 0.0), 1.0)
     task = metrics.get(f"eval_{name.removeprefix('eval_')}")
     if not isinstance(task, (int, float)) or not 0 <= task <= 1:
-        known = ", ".join(sorted(key.removeprefix("eval_") for key, value in metrics.items() if 0 <= value <= 1))
+        known = ", ".join(
+            sorted(key.removeprefix("eval_") for key, value in metrics.items() if 0 <= value <= 1)
+        )
         raise WatchError(
             f"composite={name!r} is {'not in the evaluation' if task is None else task}; needed a metric from 0 to 1, "
             f"such as {known or 'none of these'}"
         )
-    return {f"{PREFIX}/all/composite": 2 * task * share / (task + share) if task + share > 0 else 0.0}
+    return {
+        f"{PREFIX}/all/composite": 2 * task * share / (task + share) if task + share > 0 else 0.0
+    }

@@ -165,7 +165,12 @@ class Watch:
             self.look_seconds = share * float(start.meta.get("seconds") or 0.0)
 
     def look(
-        self, model: nn.Module, tokenizer: Any, *, step: SupportsIndex, origin: Mapping[str, Any] | None = None
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        *,
+        step: SupportsIndex,
+        origin: Mapping[str, Any] | None = None,
     ) -> Comparison:
         """Evaluate the model on every item, store the snapshot, and compare it with the baseline.
 
@@ -198,7 +203,9 @@ class Watch:
     ) -> Look:
         """Return the look that `look` takes; at the last of a run the lost are asked in other words too."""
         run, step = self.run, checked_step(step)
-        on_all_processes(lambda: check_arguments(model, tokenizer))  # or the others would wait for this one
+        on_all_processes(
+            lambda: check_arguments(model, tokenizer)
+        )  # or the others would wait for this one
         latest = max(run.comparisons, default=step)
         if step < latest and origin is None:
             raise WatchError(self._falling(step, latest=latest))
@@ -219,20 +226,28 @@ class Watch:
                 raise
         else:
             # Nothing is awaited during the training: only a look that takes long is shown.
-            with shown(f"look at step {step}", delay=_DELAY if step else 0.0, is_main_process=rank() == 0) as progress:
+            with shown(
+                f"look at step {step}", delay=_DELAY if step else 0.0, is_main_process=rank() == 0
+            ) as progress:
                 snapshot = self._evaluate(model, tokenizer, step=step, progress=progress)
         snapshot = replace(snapshot, meta={**snapshot.meta, **(origin or {})})
         budget = self._token_budget
-        snapshot = run.drift.added_to(snapshot, model, tokenizer, run.probe, step=step, token_budget=budget)
+        snapshot = run.drift.added_to(
+            snapshot, model, tokenizer, run.probe, step=step, token_budget=budget
+        )
         if run.baseline is not None and is_last:
             with self._failures.tolerate("asking the lost in other words", step=step):
-                snapshot = with_again(snapshot, run.baseline, model, tokenizer, run.probe, token_budget=budget)
+                snapshot = with_again(
+                    snapshot, run.baseline, model, tokenizer, run.probe, token_budget=budget
+                )
         if self._task is not None:
             with self._failures.tolerate("asking the new task", step=step):
                 run.note_task(self._task_figure(model, tokenizer, self._task, step=step))
         return run.add(snapshot, step=step, null=null, seconds=time.perf_counter() - started)
 
-    def _task_figure(self, model: nn.Module, tokenizer: Any, task: Probe, *, step: int) -> TaskFigure | None:
+    def _task_figure(
+        self, model: nn.Module, tokenizer: Any, task: Probe, *, step: int
+    ) -> TaskFigure | None:
         """Return the figure of the new task with its share of right answers now, among those with an outcome."""
         if self._task_scorer is None:
             self._task_scorer = Scorer(task, tokenizer, model, token_budget=self._token_budget)
@@ -249,7 +264,9 @@ class Watch:
         """
         self._is_announced, self._told = True, told
 
-    def time_start(self, model: nn.Module, tokenizer: Any, *, items: int | None, weights: str | None) -> Trial | None:
+    def time_start(
+        self, model: nn.Module, tokenizer: Any, *, items: int | None, weights: str | None
+    ) -> Trial | None:
         """Time a few items before the baseline, or take what was measured with one in the cache.
 
         `items` is the number of items that is set by hand, `weights` the fingerprint of the model; None for none.
@@ -259,20 +276,29 @@ class Watch:
         self._trial = None if known is None else known.trial(sizes)
         if self._trial is None:
             with announced(f"timing a few of the {len(self.probe):,} items of {self.probe.name}"):
-                self._trial = time_items(model, tokenizer, self.probe, token_budget=self._token_budget)
+                self._trial = time_items(
+                    model, tokenizer, self.probe, token_budget=self._token_budget
+                )
         return self._trial
 
-    def _known_baseline(self, model: nn.Module, tokenizer: Any, weights: str | None) -> KnownBaseline | None:
+    def _known_baseline(
+        self, model: nn.Module, tokenizer: Any, weights: str | None
+    ) -> KnownBaseline | None:
         if self._known is None:
             budget = self._token_budget
-            self._known = KnownBaseline.of(model, tokenizer, self.probe, token_budget=budget, weights=weights)
+            self._known = KnownBaseline.of(
+                model, tokenizer, self.probe, token_budget=budget, weights=weights
+            )
         return self._known
 
     def _look_seconds(self, measured: float) -> float:
         """Return the seconds of a look, from those of a baseline: a look has none of its tests."""
         if self._trial is None:
             return measured
-        return max(measured - self._trial.begin, look_seconds(self._trial, self.probe, self.run.decision or Decision()))
+        return max(
+            measured - self._trial.begin,
+            look_seconds(self._trial, self.probe, self.run.decision or Decision()),
+        )
 
     def use_batches(self, token_budget: int | None) -> None:
         """Set the tokens of a batch of the baseline, before it is measured."""
@@ -289,7 +315,9 @@ class Watch:
             self._scorer = None
         self._kind = kind
 
-    def _measure_start(self, model: nn.Module, tokenizer: Any, *, step: int) -> tuple[Snapshot, Snapshot | None]:
+    def _measure_start(
+        self, model: nn.Module, tokenizer: Any, *, step: int
+    ) -> tuple[Snapshot, Snapshot | None]:
         """Return the outcomes of what the run begins with (`scoring.adapters`), and those of a second measurement."""
         start = adapter_start(model, continued=self.run.continued)
         with adapters_off(model) if start.is_off else nullcontext():
@@ -313,16 +341,26 @@ class Watch:
         if known is not None and (found := known.read(items, whole=whole)) is not None:
             found = without_trial(found, model=model_name(model), step=step)
             checked: Snapshot | None = None
-            with suppress(ScoringError):  # what was right when it was measured may be impossible here
-                checked = self._again(found, model, tokenizer, step=step, items=CHECKED_ITEMS, progress=None)
+            with suppress(
+                ScoringError
+            ):  # what was right when it was measured may be impossible here
+                checked = self._again(
+                    found, model, tokenizer, step=step, items=CHECKED_ITEMS, progress=None
+                )
             number = None if checked is None else differing(found, checked)
             if is_main:
                 made = str(found.meta.get("time"))[:10]
                 line = f"baseline: measured on {made} already; {min(CHECKED_ITEMS, items)} items measured again"
-                line += ", which differ: it is measured anew" if number is None else f", {number} with another outcome"
+                line += (
+                    ", which differ: it is measured anew"
+                    if number is None
+                    else f", {number} with another outcome"
+                )
                 log(line)
             if number is not None and checked is not None:
-                stored = float(found.meta.get("seconds") or 0.0)  # of a machine that may have had other work
+                stored = float(
+                    found.meta.get("seconds") or 0.0
+                )  # of a machine that may have had other work
                 self.look_seconds = self._look_seconds(stored if self._trial is None else 0.0)
                 _check_baseline(found, probe, step=step)
                 self._obstacle_logged = True
@@ -332,7 +370,9 @@ class Watch:
             which = "all" if again == items else f"the first {again:,}"
             opening = f"baseline: {probe.name}, {items:,} items"
             opening += f", then {which} of them again for the noise" if self._twice else ""
-        with shown("baseline", opening=opening, again=HALVES * again / items, is_main_process=is_main) as progress:
+        with shown(
+            "baseline", opening=opening, again=HALVES * again / items, is_main_process=is_main
+        ) as progress:
             snapshot = self._evaluate(model, tokenizer, step=step, progress=progress)
         items = run.items or len(run.probe)  # a late baseline has fewer
         self.look_seconds = self._look_seconds(self.look_seconds)
@@ -343,12 +383,18 @@ class Watch:
         null = None
         if self._twice:
             with shown("second measurement", is_main_process=is_main) as progress:
-                null = self._again(snapshot, model, tokenizer, step=step, items=CHECKED_ITEMS, progress=progress)
+                null = self._again(
+                    snapshot, model, tokenizer, step=step, items=CHECKED_ITEMS, progress=progress
+                )
                 if differing(snapshot, null) != 0 and len(null) < items:
-                    null = self._again(snapshot, model, tokenizer, step=step, items=TWICE_ITEMS, progress=progress)
+                    null = self._again(
+                        snapshot, model, tokenizer, step=step, items=TWICE_ITEMS, progress=progress
+                    )
         return snapshot, null
 
-    def _changed(self, baseline: Snapshot, model: nn.Module, tokenizer: Any, *, step: int) -> tuple[int, int]:
+    def _changed(
+        self, baseline: Snapshot, model: nn.Module, tokenizer: Any, *, step: int
+    ) -> tuple[int, int]:
         """Return (Answers to the first items that differ from those of the baseline, number of these items)."""
         now = self._again(baseline, model, tokenizer, step=step, items=CHECKED_ITEMS, progress=None)
         (was_right, right), (was, chosen) = (
@@ -357,7 +403,9 @@ class Watch:
         )
         return int(((was != chosen) | ((was_right != right) & (right == right))).sum()), len(now)
 
-    def _evaluate(self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None) -> Snapshot:
+    def _evaluate(
+        self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None
+    ) -> Snapshot:
         """Return the outcomes of the model on the items that the looks evaluate, in the batches of the baseline."""
         run = self.run
         if self._scorer is None:
@@ -387,8 +435,12 @@ class Watch:
         started, late = time.perf_counter(), math.inf
         if run.baseline is None and self._told is not None:
             late = LATE * self._told
-        snapshot = scorer.score(model, step=step, progress=progress, ends=lambda: time.perf_counter() - started > late)
-        if (items := int(snapshot.meta["probe"]["items"])) < (planned := run.items or len(run.probe)):
+        snapshot = scorer.score(
+            model, step=step, progress=progress, ends=lambda: time.perf_counter() - started > late
+        )
+        if (items := int(snapshot.meta["probe"]["items"])) < (
+            planned := run.items or len(run.probe)
+        ):
             run.decide(replace(run.decision or Decision(), items=items))
             if rank() == 0:
                 log(
@@ -396,16 +448,27 @@ class Watch:
                     f"{seconds(self._told or 0)} for all; the run evaluates these {items:,}"
                 )
         # Once: answers of a baseline from elsewhere may be impossible to generate here.
-        reasons = Counter(outcome for outcome in snapshot.texts("outcome") if outcome.startswith(CANNOT_GENERATE))
+        reasons = Counter(
+            outcome for outcome in snapshot.texts("outcome") if outcome.startswith(CANNOT_GENERATE)
+        )
         if run.baseline is not None and reasons and not self._obstacle_logged:
             self._obstacle_logged = True
             if rank() == 0:
-                log(f"{reasons.total():,} of {len(snapshot):,} items are unscored at every look: {_reasons(reasons)}")
+                log(
+                    f"{reasons.total():,} of {len(snapshot):,} items are unscored at every look: {_reasons(reasons)}"
+                )
         self.look_seconds = float(snapshot.meta.get("seconds") or 0.0)
         return run.subset.describe(snapshot, fingerprint=run.probe.fingerprint)
 
     def _again(
-        self, first: Snapshot, model: nn.Module, tokenizer: Any, *, step: int, items: int, progress: Progress | None
+        self,
+        first: Snapshot,
+        model: nn.Module,
+        tokenizer: Any,
+        *,
+        step: int,
+        items: int,
+        progress: Progress | None,
     ) -> Snapshot:
         """Measure a baseline's weights again, over its first items, in batches of half the tokens."""
         run, made = self.run, first.meta
@@ -428,7 +491,9 @@ class Watch:
     def _falling(self, step: int, *, latest: int) -> str:
         remedy = "count the steps over the whole run, not anew in each epoch"
         if step >= min(self.run.comparisons):
-            remedy = f"call forget_after({step}) if the training went back to this step, or {remedy}"
+            remedy = (
+                f"call forget_after({step}) if the training went back to this step, or {remedy}"
+            )
         return f"look: needed a step that rises, got step {step} after step {latest}; {remedy}"
 
 
@@ -451,7 +516,9 @@ def _check_baseline(snapshot: Snapshot, probe: Probe, *, step: int) -> None:
     if repeated := repeated_prompts(snapshot):
         log(repeated)
     if left_out := wrong.pop(NOT_FINITE, 0):
-        log(f"left out of every look, since their outputs are not finite: {left_out:,} of {len(snapshot):,} items")
+        log(
+            f"left out of every look, since their outputs are not finite: {left_out:,} of {len(snapshot):,} items"
+        )
     if wrong:
         log(f"{wrong.total():,} of {len(snapshot):,} answers count as wrong: {_reasons(wrong)}")
     if step > 0:
@@ -459,4 +526,6 @@ def _check_baseline(snapshot: Snapshot, probe: Probe, *, step: int) -> None:
 
 
 def _reasons(outcomes: Counter[str]) -> str:
-    return "; ".join(f"{count:,} {why.removeprefix('unscored: ')}" for why, count in outcomes.most_common(3))
+    return "; ".join(
+        f"{count:,} {why.removeprefix('unscored: ')}" for why, count in outcomes.most_common(3)
+    )

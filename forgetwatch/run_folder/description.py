@@ -60,7 +60,9 @@ REPORT: Final = "report.html"
 _WEIGHTS: Final = (".safetensors", ".bin")
 _SHARDS: Final = (*_WEIGHTS, ".distcp", ".pt")
 CONFIGS: Final = ("config.json", "adapter_config.json")
-_TOKENIZER: Final = re.compile(r"tokenizer.*|vocab.*|merges\.txt|special_tokens.*|added_tokens.*|.*\.(jinja|model)")
+_TOKENIZER: Final = re.compile(
+    r"tokenizer.*|vocab.*|merges\.txt|special_tokens.*|added_tokens.*|.*\.(jinja|model)"
+)
 _PIECES: Final = 64
 
 LAST_STEP: Final = 10**18 - 1
@@ -96,8 +98,16 @@ def files_digest(folder: Path) -> str:
     """
     found = hashlib.sha256()
     named = [*folder.glob("*")]
-    own = [one for one in named if one.suffix in _WEIGHTS or one.name in CONFIGS or _TOKENIZER.fullmatch(one.name)]
-    shards = [file for file in folder.glob("*/*") if file.suffix in _SHARDS and file.parent.name != CARRIED]
+    own = [
+        one
+        for one in named
+        if one.suffix in _WEIGHTS or one.name in CONFIGS or _TOKENIZER.fullmatch(one.name)
+    ]
+    shards = [
+        file
+        for file in folder.glob("*/*")
+        if file.suffix in _SHARDS and file.parent.name != CARRIED
+    ]
     for file in sorted([*own, *shards]):
         size = file.stat().st_size
         found.update(f"{file.relative_to(folder).as_posix()} {size}\n".encode())
@@ -143,8 +153,16 @@ def is_as_carried(checkpoint: Path) -> bool:
     adapter = checkpoint / CONFIGS[1]
     try:
         described = Description.read(checkpoint / CARRIED)
-        base = Path(json.loads(adapter.read_bytes())["base_model_name_or_path"]) if adapter.is_file() else None
-        if base is not None and base.is_dir() and described.model.get("files") != files_digest(base):
+        base = (
+            Path(json.loads(adapter.read_bytes())["base_model_name_or_path"])
+            if adapter.is_file()
+            else None
+        )
+        if (
+            base is not None
+            and base.is_dir()
+            and described.model.get("files") != files_digest(base)
+        ):
             return False
         return bool(described.values.get("files") == files_digest(checkpoint))
     except (SnapshotError, OSError, ValueError, LookupError, TypeError):
@@ -179,7 +197,12 @@ class GuardFinding:
         if not isinstance(stored, dict) or set(stored) != {"what", "name", "step", "line"}:
             return None
         step = stored["step"]
-        return cls(str(stored["what"]), str(stored["name"]), step if type(step) is int else -1, str(stored["line"]))
+        return cls(
+            str(stored["what"]),
+            str(stored["name"]),
+            step if type(step) is int else -1,
+            str(stored["line"]),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +226,10 @@ class Ending:
     @property
     def stored(self) -> dict[str, Any]:
         """The JSON values of ``run.json``."""
-        return {**vars(self), "failed": [{"step": step, "cause": cause} for step, cause in self.failed]}
+        return {
+            **vars(self),
+            "failed": [{"step": step, "cause": cause} for step, cause in self.failed],
+        }
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self | None:
@@ -218,13 +244,17 @@ class Ending:
         if "state" not in stored:
             return None
         if stored["state"] not in get_args(State):
-            raise ValueError(f"needed one of {', '.join(get_args(State))} as state, got {stored['state']!r}")
+            raise ValueError(
+                f"needed one of {', '.join(get_args(State))} as state, got {stored['state']!r}"
+            )
         most, delivered = stored["max_steps"], stored["delivered"]
         return cls(
             state=stored["state"],
             last_step=_whole_number(stored["last_step"]),
             max_steps=None if most is None else _whole_number(most),
-            failed=tuple((_whole_number(one["step"]), str(one["cause"])) for one in stored["failed"]),
+            failed=tuple(
+                (_whole_number(one["step"]), str(one["cause"])) for one in stored["failed"]
+            ),
             delivered=None if delivered is None else _whole_number(delivered),
         )
 
@@ -274,7 +304,11 @@ class TaskFigure:
     def __str__(self) -> str:
         (start, before), (end, now) = self.values[0], self.values[-1]
         name = visible(self.name.replace("_", " "))
-        text = f"{name} {before:.3g} -> {now:.3g}" if end != start else f"{name} {before:.3g} at step {start:,}"
+        text = (
+            f"{name} {before:.3g} -> {now:.3g}"
+            if end != start
+            else f"{name} {before:.3g} at step {start:,}"
+        )
         return text if self.broken is None else f"{text}, not finite at step {self.broken:,}"
 
 
@@ -307,13 +341,20 @@ class Description:
         except (OSError, ValueError, RecursionError, MemoryError) as error:
             return cls(problem=f"cannot be read ({error})")
         if not isinstance(values, dict):
-            return cls(problem=f"is damaged (a JSON object is needed, it has a {type(values).__name__})")
-        if values.get("format") != FORMAT and re.fullmatch(r"forgetwatch/run@[0-9]+", str(values.get("format"))):
+            return cls(
+                problem=f"is damaged (a JSON object is needed, it has a {type(values).__name__})"
+            )
+        if values.get("format") != FORMAT and re.fullmatch(
+            r"forgetwatch/run@[0-9]+", str(values.get("format"))
+        ):
             raise SnapshotError(
                 f"{path}: its format is {values['format']!r}, this version reads {FORMAT!r}; another version of "
                 "forgetwatch wrote it, or it is damaged: rename it to read the folder without it"
             )
-        if values.pop("checksum", None) != checksum_with("", values) or values.get("format") != FORMAT:
+        if (
+            values.pop("checksum", None) != checksum_with("", values)
+            or values.get("format") != FORMAT
+        ):
             return cls(problem="is damaged (its checksum does not match)")
         made = cls(values=values)
         try:
@@ -354,7 +395,11 @@ class Description:
         if listed is None:
             return None
         runs = [{"run": str(one["run"]), "name": str(one["name"])} for one in listed["runs"]]
-        return {"runs": runs, "first": None if listed["first"] is None else str(listed["first"])} if runs else None
+        return (
+            {"runs": runs, "first": None if listed["first"] is None else str(listed["first"])}
+            if runs
+            else None
+        )
 
     @property
     def ending(self) -> Ending | None:
@@ -405,11 +450,18 @@ class Description:
         """Figure of the new task until the last look; None if none is kept."""
         stored = self.values.get("task") or {}
         try:
-            name, values = str(stored["name"]), [(int(step), float(value)) for step, value in stored["values"]]
+            name, values = (
+                str(stored["name"]),
+                [(int(step), float(value)) for step, value in stored["values"]],
+            )
         except (TypeError, KeyError, ValueError):
             return None
         broken = stored.get("broken")
-        return TaskFigure(name, tuple(values), broken if type(broken) is int else None) if values else None
+        return (
+            TaskFigure(name, tuple(values), broken if type(broken) is int else None)
+            if values
+            else None
+        )
 
     @cached_property
     def findings(self) -> tuple[GuardFinding, ...]:
@@ -461,7 +513,9 @@ class Contents:
     rejected: list[Path] = field(default_factory=list)
 
 
-def read_contents(folder: Path, described: Description, *, run: str | None, until: int | None = None) -> Contents:
+def read_contents(
+    folder: Path, described: Description, *, run: str | None, until: int | None = None
+) -> Contents:
     """Read the looks in a run folder.
 
     Args:
@@ -473,7 +527,9 @@ def read_contents(folder: Path, described: Description, *, run: str | None, unti
     found, files = Contents(), look_files(folder)
     for path in sorted(folder.glob("step-*.parquet")):
         if _step_of(path) is None:
-            found.notes.append(f"{path.name} has not the name of a file that a run writes (a copy?); it is left out")
+            found.notes.append(
+                f"{path.name} has not the name of a file that a run writes (a copy?); it is left out"
+            )
     for step, path in files.items():
         try:
             found.looks[step] = _own(path, look="step", run=run, step=step)
@@ -481,7 +537,9 @@ def read_contents(folder: Path, described: Description, *, run: str | None, unti
             found.notes.append(f"{_short(error, path)}; it is left out")
             if not _is_passing(error):
                 found.rejected.append(path)
-    if gone := [step for step in described.listed if step not in files and (until is None or step <= until)]:
+    if gone := [
+        step for step in described.listed if step not in files and (until is None or step <= until)
+    ]:
         found.notes.append(_missing(gone))
     return found
 
@@ -491,7 +549,9 @@ def read_baseline(folder: Path, described: Description) -> Snapshot:
     return _own(folder / BASELINE, look="baseline", run=described.run)
 
 
-def read_null(folder: Path, described: Description, *, run: str | None) -> tuple[Snapshot | None, tuple[str, ...]]:
+def read_null(
+    folder: Path, described: Description, *, run: str | None
+) -> tuple[Snapshot | None, tuple[str, ...]]:
     """Return (Second measurement of the baseline in a run folder, None without one; notes on one that is not used)."""
     path, without = folder / NULL, "; the noise of the measurement is not known"
     if not path.is_file():
@@ -503,7 +563,9 @@ def read_null(folder: Path, described: Description, *, run: str | None) -> tuple
         return None, (f"{_short(error, path)}; it is left out{without}",)
 
 
-def read_questions(folder: Path, described: Description, baseline: Snapshot) -> tuple[Probe | None, tuple[str, ...]]:
+def read_questions(
+    folder: Path, described: Description, baseline: Snapshot
+) -> tuple[Probe | None, tuple[str, ...]]:
     """Return (Probe of a run, for the text of its questions, None without one; notes on one that is not used)."""
     path, without = folder / PROBE, "; questions are shown by their ids"
     # Then its rows hold the content hashes of the questions, and a file with another question is not used.
@@ -535,7 +597,11 @@ def _holds_questions(probe: Probe, baseline: Snapshot) -> bool:
 def look_files(folder: Path) -> dict[int, Path]:
     """Return the files of the looks by step, in rising order; other spellings of a name are none."""
     # By number: from step 1,000,000 on the names do not sort like the steps.
-    named = ((step, path) for path in folder.glob("step-*.parquet") if (step := _step_of(path)) is not None)
+    named = (
+        (step, path)
+        for path in folder.glob("step-*.parquet")
+        if (step := _step_of(path)) is not None
+    )
     return dict(sorted(named))
 
 
@@ -543,7 +609,9 @@ def _is_passing(error: SnapshotError) -> bool:
     """Return True if a file could not be read for a reason that may pass, such as a slow network disk."""
     cause = error.__cause__
     # Errors of decoders have no number.
-    return isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno is not None)
+    return isinstance(cause, MemoryError) or (
+        isinstance(cause, OSError) and cause.errno is not None
+    )
 
 
 def _own(path: Path, *, look: Look, run: str | None, step: int | None = None) -> Snapshot:
@@ -551,13 +619,17 @@ def _own(path: Path, *, look: Look, run: str | None, step: int | None = None) ->
     found = read_snapshot(path)
     meta = found.meta
     if meta.get("look", look) != look:
-        raise SnapshotError(f"{path}: does not match its name, it holds a snapshot of another kind ({meta['look']!r})")
+        raise SnapshotError(
+            f"{path}: does not match its name, it holds a snapshot of another kind ({meta['look']!r})"
+        )
     if type(meta.get("step")) is not int:
         raise SnapshotError(f"{path}: its metadata name no step, got {meta.get('step')!r}")
     if step is not None and meta["step"] != step:
         raise SnapshotError(f"{path}: does not match its name, it holds step {meta['step']}")
     if run is not None and meta.get("run") != run:
-        raise SnapshotError(f"{path}: belongs to another run (id {meta.get('run')!r}, needed {run!r})")
+        raise SnapshotError(
+            f"{path}: belongs to another run (id {meta.get('run')!r}, needed {run!r})"
+        )
     return found
 
 
@@ -588,8 +660,12 @@ def task_figure(output_dir: Path) -> TaskFigure | None:
     None if nothing usable is stored.
     """
     folders = [path.parent for path in output_dir.glob(f"checkpoint-*/{TRAINER_STATE}")]
-    numbers = [int(end) for folder in folders if (end := folder.name.rpartition("-")[2]).isdecimal()]
-    steps = {step: folder for step in numbers if (folder := own_checkpoint(output_dir, step)) is not None}
+    numbers = [
+        int(end) for folder in folders if (end := folder.name.rpartition("-")[2]).isdecimal()
+    ]
+    steps = {
+        step: folder for step in numbers if (folder := own_checkpoint(output_dir, step)) is not None
+    }
     if not steps:
         return None
     try:
@@ -600,16 +676,28 @@ def task_figure(output_dir: Path) -> TaskFigure | None:
     return logged_figure(entries)
 
 
-def logged_figure(entries: Sequence[Mapping[str, object]], *, chosen: str | None = None) -> TaskFigure | None:
+def logged_figure(
+    entries: Sequence[Mapping[str, object]], *, chosen: str | None = None
+) -> TaskFigure | None:
     """Return the figure of the new task in the rows of a trainer's log; None if none has one.
 
     `chosen` is the metric by which the trainer chooses its best checkpoint, None for none.
     """
     for name in (*([] if chosen is None else [chosen, f"eval_{chosen}"]), *FIGURES):
-        logged = [(entry.get("step"), math.nan if _is_hidden(entry, name) else entry.get(name)) for entry in entries]
-        values = [(at, value) for at, value in logged if type(at) is int and isinstance(value, int | float)]
+        logged = [
+            (entry.get("step"), math.nan if _is_hidden(entry, name) else entry.get(name))
+            for entry in entries
+        ]
+        values = [
+            (at, value)
+            for at, value in logged
+            if type(at) is int and isinstance(value, int | float)
+        ]
         if finite := [(at, float(value)) for at, value in values if math.isfinite(value)]:
-            broken = next((at for at, value in values if not math.isfinite(value) and at > finite[-1][0]), None)
+            broken = next(
+                (at for at, value in values if not math.isfinite(value) and at > finite[-1][0]),
+                None,
+            )
             return TaskFigure(name, tuple(finite), broken)
     return None
 
@@ -664,9 +752,14 @@ class StoredRun:
         described = Description.read(path)
         baseline = read_baseline(path, described)
         run = described.run or baseline.meta.get("run")
-        on_description, (null, on_null) = description_notes(described), read_null(path, described, run=run)
+        on_description, (null, on_null) = (
+            description_notes(described),
+            read_null(path, described, run=run),
+        )
         if described.problem is not None:  # a reader has no other source of what it holds
-            rule = "alarms follow the rule that needs no plan, and findings of the guard are not shown"
+            rule = (
+                "alarms follow the rule that needs no plan, and findings of the guard are not shown"
+            )
             on_description = (f"{on_description[0]}; {rule}",)
         contents = read_contents(path, described, run=run)
         return cls(

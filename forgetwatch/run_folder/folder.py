@@ -91,7 +91,9 @@ class RunFolder:
         self._notes: tuple[tuple[int, str], ...] = ()
         self._claim: Callable[[], object] | None = None
 
-    def claim(self, *, patience: float | None = None, on_wait: Callable[[str], object] = lambda _: None) -> None:
+    def claim(
+        self, *, patience: float | None = None, on_wait: Callable[[str], object] = lambda _: None
+    ) -> None:
         """Claim the output_dir, which is made if it is missing, for this process, until `release` or its end.
 
         Several objects in one process may claim it; the end of an object ends its claim. Claims of run folders of
@@ -108,20 +110,27 @@ class RunFolder:
             return
         folder, patience = self.output_dir.absolute(), _PATIENCE if patience is None else patience
         # One object a path in a process, which counts its claims.
-        lock = FileLock(folder / f"{self._name}.lock", is_singleton=True, thread_local=False, **NO_SOFT)
+        lock = FileLock(
+            folder / f"{self._name}.lock", is_singleton=True, thread_local=False, **NO_SOFT
+        )
         try:
             folder.mkdir(parents=True, exist_ok=True)
             try:
                 lock.acquire(timeout=0)
             except Timeout:
-                on_wait(f"{folder} is in use by another process; waiting up to {patience:.0f} s for it to end")
+                on_wait(
+                    f"{folder} is in use by another process; waiting up to {patience:.0f} s for it to end"
+                )
                 lock.acquire(timeout=patience)
         except Timeout as error:
             raise WatchError(
                 f"{folder}: needed a folder that no other training uses, and another process trains here; give each "
                 "run an output_dir of its own, or stop the other one"
             ) from error
-        except (OSError, NotImplementedError):  # no locks here, or no write access, which fails at the first file
+        except (
+            OSError,
+            NotImplementedError,
+        ):  # no locks here, or no write access, which fails at the first file
             return
         self._claim = weakref.finalize(self, lock.release)
 
@@ -182,7 +191,11 @@ class RunFolder:
         return max(own, key=newest, default=None)
 
     def start(
-        self, probe: Probe, baseline: Snapshot, null: Snapshot | None = None, first: Snapshot | None = None
+        self,
+        probe: Probe,
+        baseline: Snapshot,
+        null: Snapshot | None = None,
+        first: Snapshot | None = None,
     ) -> None:
         """Write the probe, the baseline, its second measurement, and the baseline of the first training."""
         probe.save(self._writable(PROBE))
@@ -190,7 +203,9 @@ class RunFolder:
         save_snapshot(baseline, self._writable(BASELINE))
         if null is not None:
             save_snapshot(null, self._writable(NULL))
-        elif (self.path / NULL).exists():  # a file from another baseline would pass for the noise of this one
+        elif (
+            self.path / NULL
+        ).exists():  # a file from another baseline would pass for the noise of this one
             self.quarantine(self.path / NULL)
         if first is not None:
             save_snapshot(first, self._writable(FIRST))
@@ -290,7 +305,9 @@ class RunFolder:
                 return lineage, ()
         return lineage, notes
 
-    def baseline(self, *, carried: Sequence[Path] = ()) -> tuple[Snapshot, Snapshot | None, tuple[str, ...]]:
+    def baseline(
+        self, *, carried: Sequence[Path] = ()
+    ) -> tuple[Snapshot, Snapshot | None, tuple[str, ...]]:
         """Return the baseline of the run, from its folder or from copies.
 
         Returns:
@@ -324,7 +341,9 @@ class RunFolder:
         """Copy back the looks of this run that checkpoints carry and this folder lacks, and return their steps."""
         restored = []
         for folder in carried:
-            for step in read_contents(folder, Description.read(folder), run=self.run, until=until).looks:
+            for step in read_contents(
+                folder, Description.read(folder), run=self.run, until=until
+            ).looks:
                 name = look_name(step)
                 if _readable(self.path / name) is None:
                     write_atomically(self._writable(name), partial(shutil.copyfile, folder / name))
@@ -354,7 +373,9 @@ class RunFolder:
     def drop_after(self, step: int) -> None:
         """Delete the looks later than `step`: the run takes those steps again."""
         self._notes = tuple(note for note in self._notes if note[0] <= step)
-        for partial_file in self.path.glob(".*.partial"):  # left by a process that was killed while it wrote
+        for partial_file in self.path.glob(
+            ".*.partial"
+        ):  # left by a process that was killed while it wrote
             partial_file.unlink(missing_ok=True)
         for later, path in self.looks().items():
             if later > step:
@@ -393,7 +414,11 @@ class RunFolder:
         latest = {look: path for look, path in self.looks().items() if look <= step}
         latest = dict(list(latest.items())[-1:])
         texts = [self.path / COMPLETIONS] if completions else []
-        for path in [*(self.path / name for name in (BASELINE, NULL, FIRST)), *texts, *latest.values()]:
+        for path in [
+            *(self.path / name for name in (BASELINE, NULL, FIRST)),
+            *texts,
+            *latest.values(),
+        ]:
             # Only the baseline has to exist: without it the copy is of no use, and the failure must be seen.
             if path.is_file() or path.name == BASELINE:
                 write_atomically(target / path.name, partial(shutil.copyfile, path))

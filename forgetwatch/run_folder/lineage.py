@@ -66,7 +66,9 @@ class Lineage:
     how: str
     model: Mapping[str, Any]
     checksum: str | None = None  # of the baseline of the first run, where its file is lost
-    adapter: str | None = ""  # its kind, of the latest of them; None if it trained none, empty if unknown
+    adapter: str | None = (
+        ""  # its kind, of the latest of them; None if it trained none, empty if unknown
+    )
     end: Snapshot | None = None  # the last look of the latest of them, where its folder was read
 
     @property
@@ -84,7 +86,11 @@ class Lineage:
 def stored_lineage(described: Description) -> tuple[Ancestor, ...]:
     """Return the earlier runs that a run folder names; empty for a first training."""
     listed = described.lineage
-    return tuple(Ancestor(run=str(one["run"]), name=str(one["name"])) for one in listed["runs"]) if listed else ()
+    return (
+        tuple(Ancestor(run=str(one["run"]), name=str(one["name"])) for one in listed["runs"])
+        if listed
+        else ()
+    )
 
 
 def read_first(folder: Path, described: Description) -> tuple[Snapshot | None, tuple[str, ...]]:
@@ -96,13 +102,17 @@ def read_first(folder: Path, described: Description) -> tuple[Snapshot | None, t
     try:
         found = read_snapshot(folder / FIRST)
     except SnapshotError:
-        return None, (f"{FIRST}, the baseline of the first training, is missing or damaged{without}",)
+        return None, (
+            f"{FIRST}, the baseline of the first training, is missing or damaged{without}",
+        )
     if found.full_checksum != listed["first"]:
         return None, (f"{FIRST} is not the file that run.json lists{without}",)
     return found, ()
 
 
-def check_one_model(earlier: Mapping[str, Any], now: Mapping[str, Any], *, with_template: bool = False) -> str:
+def check_one_model(
+    earlier: Mapping[str, Any], now: Mapping[str, Any], *, with_template: bool = False
+) -> str:
     """Return the reason why the model of one run cannot have become that of another; empty if there is none known."""
     for what in _WORDS:
         if _differs(earlier, now, what):
@@ -114,7 +124,9 @@ def check_one_model(earlier: Mapping[str, Any], now: Mapping[str, Any], *, with_
 
 
 def _differs(earlier: Mapping[str, Any], now: Mapping[str, Any], what: str) -> bool:
-    return earlier.get(what) is not None and now.get(what) is not None and earlier[what] != now[what]
+    return (
+        earlier.get(what) is not None and now.get(what) is not None and earlier[what] != now[what]
+    )
 
 
 def folder_of(given: Path) -> Path | None:
@@ -137,7 +149,9 @@ def _last_look(folder: Path, ending: Ending | None) -> Snapshot | None:
     looks = look_files(folder)
     delivered = None if ending is None else ending.delivered
     last = delivered if delivered in looks else max(looks, default=None)
-    if last is None or (folder.name == CARRIED and folder.resolve().parent.name != f"checkpoint-{last}"):
+    if last is None or (
+        folder.name == CARRIED and folder.resolve().parent.name != f"checkpoint-{last}"
+    ):
         return None
     try:
         return read_snapshot(looks[last])

@@ -72,16 +72,22 @@ def adapter_start(model: nn.Module, *, continued: str | None = None) -> AdapterS
         return AdapterStart()
     config = peft.active_peft_config
     kind = str(getattr(config.peft_type, "value", config.peft_type))
-    init = next((value for part in _INIT if (value := getattr(config, part, None)) is not None), None)
+    init = next(
+        (value for part in _INIT if (value := getattr(config, part, None)) is not None), None
+    )
     if isinstance(init, str) and init.startswith(_SPLIT):
         why = f": {init} takes it out of the base's weights, and both together are the base"
     elif continued in ("", kind):
         why = f" ({kind}), which the earlier training left"
     elif not config.is_prompt_learning and init is not False and kind not in _RANDOM:
         why = f" ({kind}), which changes its outputs before step 1"
-    elif holds_its_base(model) or not (is_sharded(model) or is_tensor_parallel(model) or not config.is_prompt_learning):
+    elif holds_its_base(model) or not (
+        is_sharded(model) or is_tensor_parallel(model) or not config.is_prompt_learning
+    ):
         why = "if it was trained before, lineage=... names that training"
-        line = f"the baseline is the base with its adapter ({kind}) switched off; {why}; {_OVERRULED}"
+        line = (
+            f"the baseline is the base with its adapter ({kind}) switched off; {why}; {_OVERRULED}"
+        )
         return AdapterStart(is_off=True, line=line)
     else:
         why = f" ({kind}): it cannot be switched off here, and what it changes before step 1 is not counted"
@@ -116,7 +122,10 @@ def changes_its_base(model: nn.Module) -> bool:
     peft: Any = without_wrappers(model)
     if not hasattr(peft, "peft_config") or getattr(peft, "_adapters_disabled", False):
         return False
-    if not callable(getattr(peft, "disable_adapter", None)) or peft.active_peft_config.is_prompt_learning:
+    if (
+        not callable(getattr(peft, "disable_adapter", None))
+        or peft.active_peft_config.is_prompt_learning
+    ):
         return True
     if any(getattr(layer, "merged", False) for layer in _layers(peft)):
         return True

@@ -77,7 +77,9 @@ class Encoded:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def encode(probe: Probe, tokenizer: Any, *, max_length: int, progress: Progress | None = None) -> list[Encoded]:
+def encode(
+    probe: Probe, tokenizer: Any, *, max_length: int, progress: Progress | None = None
+) -> list[Encoded]:
     """Return the token ids of all items of a probe, in its order.
 
     Args:
@@ -93,7 +95,14 @@ def encode(probe: Probe, tokenizer: Any, *, max_length: int, progress: Progress 
         if progress and len(probe) > _CHUNK:
             share = count / len(probe)
             progress(
-                Done(count=count, total=len(probe), share=share, unit="items encoded", next="scores", repeated=False)
+                Done(
+                    count=count,
+                    total=len(probe),
+                    share=share,
+                    unit="items encoded",
+                    next="scores",
+                    repeated=False,
+                )
             )
 
     report(0)
@@ -114,7 +123,9 @@ def encode(probe: Probe, tokenizer: Any, *, max_length: int, progress: Progress 
     return encoded
 
 
-def check_wordings(probe: Probe, encoded: Sequence[Encoded], tokenizer: Any, *, max_length: int) -> None:
+def check_wordings(
+    probe: Probe, encoded: Sequence[Encoded], tokenizer: Any, *, max_length: int
+) -> None:
     """Refuse wordings in which the options have other tokens than in that of the probe: they would be other options.
 
     The first items of each wording are compared.
@@ -129,7 +140,9 @@ def check_wordings(probe: Probe, encoded: Sequence[Encoded], tokenizer: Any, *, 
     for name, rows in by_wording.items():
         chosen = rows[:_WORDED]
         plain = encode(
-            probe.with_items(replace(probe[index], wording=None) for index in chosen), tokenizer, max_length=max_length
+            probe.with_items(replace(probe[index], wording=None) for index in chosen),
+            tokenizer,
+            max_length=max_length,
         )
         for index, one in zip(chosen, plain, strict=True):
             if not one.unscored and encoded[index].choices != one.choices:
@@ -139,7 +152,9 @@ def check_wordings(probe: Probe, encoded: Sequence[Encoded], tokenizer: Any, *, 
                 )
 
 
-def encode_prompts(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_length: int) -> list[Encoded]:
+def encode_prompts(
+    probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_length: int
+) -> list[Encoded]:
     """Return the token ids of the prompts from which the model generates its answers to some items of a probe.
 
     White space at the end of a plain prompt stays: the model continues the prompt exactly as it is. With its answer it
@@ -152,7 +167,9 @@ def encode_prompts(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_l
         rendered = [render_prompt(item, probe, tokenizer) for item in chunk]
         tokenized = tokenize_continued([(each.context, ()) for each in rendered], tokenizer)
         for item, one, (ids, _) in zip(chunk, rendered, tokenized, strict=True):
-            context = (bos + ids if bos and not one.templated and ids[:1] != bos else ids) or _start(tokenizer)
+            context = (
+                bos + ids if bos and not one.templated and ids[:1] != bos else ids
+            ) or _start(tokenizer)
             why = "" if context else "an empty prompt, and the tokenizer has no start token"
             why = why or one.unscored or ("" if item.judge else ungradable_reason(item))
             if len(context) > room:
@@ -199,7 +216,11 @@ def encode_unprompted(encoded: Sequence[Encoded], tokenizer: Any) -> list[Encode
         why = one.unscored or ("" if start else "the tokenizer has no start token")
         why = why or ("" if all(choices) else "a choice has no tokens of its own")
         spellings = ((),) * len(choices)
-        made.append(Encoded(context=start, texts=one.texts, choices=choices, spellings=spellings, unscored=why))
+        made.append(
+            Encoded(
+                context=start, texts=one.texts, choices=choices, spellings=spellings, unscored=why
+            )
+        )
     return made
 
 
@@ -219,7 +240,12 @@ def tokenizer_state(tokenizer: Any) -> tuple[Any, ...]:
     if settings is not None:
         return settings
     added = getattr(tokenizer, "added_tokens_encoder", {})
-    return type(tokenizer), len(tokenizer), sorted(added.items()), str(getattr(tokenizer, "chat_template", None))
+    return (
+        type(tokenizer),
+        len(tokenizer),
+        sorted(added.items()),
+        str(getattr(tokenizer, "chat_template", None)),
+    )
 
 
 def _with_shared_integers(encoded: Encoded, shared: dict[int, int]) -> Encoded:
@@ -240,7 +266,12 @@ def share_integers(ids: Sequence[int], shared: dict[int, int]) -> Ids:
 
 
 def _encode_item(
-    rendered: Rendered, context: Ids, continuations: Sequence[Ids], bos: Ids, tokenizer: Any, max_length: int
+    rendered: Rendered,
+    context: Ids,
+    continuations: Sequence[Ids],
+    bos: Ids,
+    tokenizer: Any,
+    max_length: int,
 ) -> Encoded:
     # BOS is added after the split: it is in neither the ids of the context nor in those of the whole text.
     if bos and not rendered.templated and context[:1] != bos:
@@ -255,7 +286,11 @@ def _encode_item(
         choices=choices,
         # Single tokens only: a spelling counts by the probability of the token at the answer position.
         spellings=tuple(
-            tuple({ids[0] for ids in of_choice if len(ids) == 1} - {choice[0]} if len(choice) == 1 else ())
+            tuple(
+                {ids[0] for ids in of_choice if len(ids) == 1} - {choice[0]}
+                if len(choice) == 1
+                else ()
+            )
             for of_choice, choice in zip(spelled, choices, strict=True)
         ),
         unscored=rendered.unscored or _why_unscored(rendered.choices, context, choices, max_length),
@@ -275,7 +310,9 @@ def _from_first_token(encoded: Encoded, tokenizer: Any, max_length: int) -> Enco
     return encoded
 
 
-def _why_unscored(texts: Sequence[str], context: Ids, choices: tuple[Ids, ...], max_length: int) -> str:
+def _why_unscored(
+    texts: Sequence[str], context: Ids, choices: tuple[Ids, ...], max_length: int
+) -> str:
     """Return the reason why an item cannot be scored, which is stored in its outcome; empty if it can."""
     if not choices:
         return NOT_GENERATED
@@ -286,7 +323,9 @@ def _why_unscored(texts: Sequence[str], context: Ids, choices: tuple[Ids, ...], 
             return f"choice {index} has no text"
         if not ids:
             return f"choice {index} has no tokens of its own"
-    longest = len(context) + max(map(len, choices)) - 1  # the last token is predicted and never read
+    longest = (
+        len(context) + max(map(len, choices)) - 1
+    )  # the last token is predicted and never read
     return f"{longest} tokens, and the model reads {max_length}" if longest > max_length else ""
 
 
@@ -309,11 +348,17 @@ def tokenize(texts: Sequence[str], tokenizer: Any) -> list[Ids]:
     if not texts:
         return []
     # Masks of every token take longer than the ids.
-    without = {"add_special_tokens": False, "return_attention_mask": False, "return_token_type_ids": False}
+    without = {
+        "add_special_tokens": False,
+        "return_attention_mask": False,
+        "return_token_type_ids": False,
+    }
     return [tuple(ids) for ids in tokenizer(list(texts), **without, verbose=False)["input_ids"]]
 
 
-def tokenize_continued(texts: Sequence[tuple[str, Sequence[str]]], tokenizer: Any) -> list[tuple[Ids, list[Ids]]]:
+def tokenize_continued(
+    texts: Sequence[tuple[str, Sequence[str]]], tokenizer: Any
+) -> list[tuple[Ids, list[Ids]]]:
     """Return the token ids of contexts, and those that a whole text has after as many ids as its context has alone.
 
     The texts are each context with what is appended to it, some hundreds at a time. Of a whole text only the end is
@@ -321,7 +366,11 @@ def tokenize_continued(texts: Sequence[tuple[str, Sequence[str]]], tokenizer: An
     these begin the whole text's end, since ids are those of a text if every two neighbours are. Else it is read whole.
     """
     ends = {context: context[_cut(context) :] for context, _ in texts}
-    wanted = [one for context, added in texts for one in (context, *(ends[context] + x for x in ("", *added)))]
+    wanted = [
+        one
+        for context, added in texts
+        for one in (context, *(ends[context] + x for x in ("", *added)))
+    ]
     ids = dict(zip(wanted, tokenize(wanted, tokenizer), strict=True))
     whole = [
         context + x
@@ -333,9 +382,13 @@ def tokenize_continued(texts: Sequence[tuple[str, Sequence[str]]], tokenizer: An
 
     def continuation(context: str, text: str) -> Ids:
         of_whole, end = ids_of_whole.get(context + text), ends[context]
-        return ids[end + text][len(ids[end]) :] if of_whole is None else of_whole[len(ids[context]) :]
+        return (
+            ids[end + text][len(ids[end]) :] if of_whole is None else of_whole[len(ids[context]) :]
+        )
 
-    return [(ids[context], [continuation(context, text) for text in added]) for context, added in texts]
+    return [
+        (ids[context], [continuation(context, text) for text in added]) for context, added in texts
+    ]
 
 
 def _continues(context: Ids, end: Ids, continued: Ids) -> bool:
@@ -373,7 +426,9 @@ class Rendered:
 
     context: str  # everything before the answer
     choices: tuple[str, ...]  # continuations that are scored
-    spellings: tuple[tuple[str, ...], ...]  # others of each choice; for `option_mass` and `free_correct` only
+    spellings: tuple[
+        tuple[str, ...], ...
+    ]  # others of each choice; for `option_mass` and `free_correct` only
     templated: bool  # True if the context is from a chat template, which has its own special tokens
     unscored: str = ""  # reason why the text is not what the item is about; empty if it is
 
@@ -396,10 +451,13 @@ def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
             prompt = _append(prompt, options_of(item, ask="letter", chat=chat))
             choices = letters if chat else tuple(f" {letter}" for letter in letters)
         spellings = tuple(
-            tuple({letter, f" {letter}"} - {choice}) for letter, choice in zip(letters, choices, strict=True)
+            tuple({letter, f" {letter}"} - {choice})
+            for letter, choice in zip(letters, choices, strict=True)
         )
     context, why = _chat(item, prompt, tokenizer) if chat else (str(prompt), "")
-    return Rendered(context=context, choices=choices, spellings=spellings, templated=chat, unscored=why)
+    return Rendered(
+        context=context, choices=choices, spellings=spellings, templated=chat, unscored=why
+    )
 
 
 def render_prompt(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
@@ -411,7 +469,9 @@ def render_prompt(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
     decoding = Decoding.of(probe.decoding)
     if item.choices:
         prompt = _append(prompt, options_of(item, ask=decoding.ask, chat=chat))
-    context, why = _chat(item, prompt, tokenizer, thinking=decoding.thinking) if chat else (str(prompt), "")
+    context, why = (
+        _chat(item, prompt, tokenizer, thinking=decoding.thinking) if chat else (str(prompt), "")
+    )
     return Rendered(context=context, choices=(), spellings=(), templated=chat, unscored=why)
 
 
@@ -426,7 +486,9 @@ def _append(prompt: Any, text: str) -> Any:
     *first, last = prompt
     content = last["content"]
     # Content in parts (text, images) gets one more part.
-    content = content + text if isinstance(content, str) else [*content, {"type": "text", "text": text}]
+    content = (
+        content + text if isinstance(content, str) else [*content, {"type": "text", "text": text}]
+    )
     return (*first, {**last, "content": content})
 
 
@@ -435,12 +497,20 @@ def _chat(item: Item, prompt: Any, tokenizer: Any, *, thinking: bool = False) ->
 
     Empty if nothing is missing.
     """
-    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(m) for m in prompt]
+    messages = (
+        [{"role": "user", "content": prompt}]
+        if isinstance(prompt, str)
+        else [dict(m) for m in prompt]
+    )
     if item.system is not None:
         messages.insert(0, {"role": "system", "content": item.system})
     template: _Template = partial(_apply, item, tokenizer=tokenizer, thinking=thinking)
     context = template(messages)
-    if item.tools and _apply(replace(item, tools=None), messages, tokenizer=tokenizer, thinking=thinking) == context:
+    if (
+        item.tools
+        and _apply(replace(item, tools=None), messages, tokenizer=tokenizer, thinking=thinking)
+        == context
+    ):
         return context, NO_TOOLS
     return context, _dropped(messages, template, context)
 
@@ -451,7 +521,9 @@ def _dropped(messages: Sequence[dict[str, Any]], template: _Template, context: s
     marked = [_with_text(message, mark) for message, mark in zip(messages, marks, strict=True)]
     try:
         text = template(marked)
-    except ScoringError:  # a template may ask for something of a text: then each message is tried by itself
+    except (
+        ScoringError
+    ):  # a template may ask for something of a text: then each message is tried by itself
         text = ""
     for number, mark in enumerate(marks):
         # A mark may be missing for another reason, such as a template in capitals; a change of this text alone is sure.
@@ -459,15 +531,21 @@ def _dropped(messages: Sequence[dict[str, Any]], template: _Template, context: s
             role = messages[number]["role"]
             if number == len(messages) - 1 and role == "user":
                 return f"{DROPPED} the question"
-            what = "the system message" if role == "system" else f"message {number + 1}, of the {role}"
+            what = (
+                "the system message" if role == "system" else f"message {number + 1}, of the {role}"
+            )
             return f"{DROPPED} {what}"
     return ""
 
 
-def _is_dropped(messages: Sequence[dict[str, Any]], number: int, mark: str, template: _Template, context: str) -> bool:
+def _is_dropped(
+    messages: Sequence[dict[str, Any]], number: int, mark: str, template: _Template, context: str
+) -> bool:
     """Return True if the template gives the same context whatever the text of one message is."""
     message = messages[number]
-    if _with_text(message, mark) == message or message.get("tool_calls"):  # calls may take the place of a text
+    if _with_text(message, mark) == message or message.get(
+        "tool_calls"
+    ):  # calls may take the place of a text
         return False
     content = message["content"]
     # A template that refuses the mark may accept the text with the mark after it.
@@ -486,12 +564,17 @@ def _with_text(message: dict[str, Any], text: str) -> dict[str, Any]:
     if isinstance(content, str):
         return {**message, "content": text} if content.strip() else message
     if isinstance(content, Sequence):
-        parts = [{**part, "text": text} if isinstance(part, Mapping) and "text" in part else part for part in content]
+        parts = [
+            {**part, "text": text} if isinstance(part, Mapping) and "text" in part else part
+            for part in content
+        ]
         return {**message, "content": parts}
     return message
 
 
-def _apply(item: Item, messages: Sequence[dict[str, Any]], *, tokenizer: Any, thinking: bool) -> str:
+def _apply(
+    item: Item, messages: Sequence[dict[str, Any]], *, tokenizer: Any, thinking: bool
+) -> str:
     """Return the text of messages by the tokenizer's chat template."""
     if not tokenizer.chat_template:
         raise ScoringError(
@@ -509,4 +592,6 @@ def _apply(item: Item, messages: Sequence[dict[str, Any]], *, tokenizer: Any, th
             )
         )
     except Exception as error:  # a template is code that comes with the model
-        raise ScoringError(f"item {item.id!r}: the tokenizer's chat template refuses it ({error})") from error
+        raise ScoringError(
+            f"item {item.id!r}: the tokenizer's chat template refuses it ({error})"
+        ) from error

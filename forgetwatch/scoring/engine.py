@@ -108,13 +108,23 @@ class Engine:
         self._forward = ForwardPass(info, together=self._together)
         budget = self.token_budget
         self._parity = ParityCheck(
-            self._forward, self._encoded, self._keys, norm=norm, token_budget=budget, together=self._together
+            self._forward,
+            self._encoded,
+            self._keys,
+            norm=norm,
+            token_budget=budget,
+            together=self._together,
         )
 
     def follow(self, other: Engine) -> None:
         """Take the layout that an engine has chosen by a test on the same model."""
         if other.layout is not None:
-            self.layout, self.attention, self.noise, self._tested = other.layout, other.attention, other.noise, True
+            self.layout, self.attention, self.noise, self._tested = (
+                other.layout,
+                other.attention,
+                other.noise,
+                True,
+            )
 
     @property
     def halved(self) -> int:
@@ -144,7 +154,9 @@ class Engine:
             if self._tested and self.layout is not None:
                 scores = self._read(model, self.layout, progress)
             else:
-                ids = next(one.context + one.choices[0] for one in self._encoded if not one.unscored)[:_HEAD_TOKENS]
+                ids = next(
+                    one.context + one.choices[0] for one in self._encoded if not one.unscored
+                )[:_HEAD_TOKENS]
                 all_gather(lambda: self._forward.check(model, ids))
                 # That of the main process: another one's kernels may round otherwise.
                 if all_gather(lambda: self._parity.is_non_causal(model))[0]:
@@ -156,31 +168,43 @@ class Engine:
                 first = self._choose_layout if self.layout is None else self._confirm_layout
                 scores = first(model, progress)
                 self._tested = True
-        return {index: found for group, found in scores.items() for index in self._duplicates[group]}
+        return {
+            index: found for group, found in scores.items() for index in self._duplicates[group]
+        }
 
     def _choose_layout(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
         """Return scores with shared rows if they are right on this model, else with single rows."""
         self.fallback_reason = tree_obstacle(model)
         refused: dict[str, list[str]] = {}  # layouts by the reason why they were refused
         shared: tuple[Layout, ...] = ("trie",) if self._together else ("prefix", "trie")
-        attempts = [] if self.fallback_reason else [(a, layout) for a in mask_attentions(model) for layout in shared]
+        attempts = (
+            []
+            if self.fallback_reason
+            else [(a, layout) for a in mask_attentions(model) for layout in shared]
+        )
         for attention, layout in attempts:
             self._batches = self._plan(layout, attention)
             if layout == "prefix" and not any(batch.prefix for batch in self._batches):
                 continue  # no prefix is worth a call: the same batches as `trie`
             try:
                 scores, noise, wrong = self._read_shared(model, layout, attention, progress)
-            except Exception as error:  # whatever the model raises for a tree: single rows are always right
+            except (
+                Exception
+            ) as error:  # whatever the model raises for a tree: single rows are always right
                 # Each call of the model is inside `all_gather`, which raises in all processes at the same point: what
                 # fails in all of them, or after a call, lets all fall back together. (Where one process alone fails
                 # within a call of a model in parts, the others wait in the model's own exchange until it times out.)
-                reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+                reason = (
+                    f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+                )
                 if isinstance(error, torch.OutOfMemoryError):
                     reason = "shared rows do not fit into memory"
                 wrong = first_reason(error, reason)
             if wrong:
                 refused.setdefault(wrong, []).append(f"{layout} with {attention}")
-                self.fallback_reason = "; ".join(f"{', '.join(tried)}: {why}" for why, tried in refused.items())
+                self.fallback_reason = "; ".join(
+                    f"{', '.join(tried)}: {why}" for why, tried in refused.items()
+                )
             else:
                 self.layout, self.attention, self.noise = layout, attention, noise
                 return scores
@@ -205,7 +229,9 @@ class Engine:
             self.attention = self.attention or mask_attentions(model)[0]
             scores, noise, wrong = self._read_shared(model, layout, self.attention, progress)
             if wrong:
-                raise ScoringError(f"shared rows were right when the baseline was made, and are not here: {wrong}")
+                raise ScoringError(
+                    f"shared rows were right when the baseline was made, and are not here: {wrong}"
+                )
         # A given noise stays: unstable items must be the same as in the baseline.
         self.noise = noise if self.noise is None else self.noise
         return scores
@@ -220,11 +246,17 @@ class Engine:
         """
         self.attention = attention
         # A short tree first: most models that cannot share rows show it there, before all items are read in vain.
-        if wrong := all_gather(lambda: self._parity.tree_error(model, layout=layout, attention=attention))[0]:
+        if wrong := all_gather(
+            lambda: self._parity.tree_error(model, layout=layout, attention=attention)
+        )[0]:
             return {}, 0.0, wrong
         scores = self._read(model, layout, progress)
         parity = self._compare(model, scores)
-        wrong = "" if parity.holds else f"shared rows differ from single ones by {parity.difference:.2g} nats"
+        wrong = (
+            ""
+            if parity.holds
+            else f"shared rows differ from single ones by {parity.difference:.2g} nats"
+        )
         return scores, parity.noise, wrong
 
     def _compare(self, model: nn.Module, scores: dict[int, Scores]) -> Parity:
@@ -233,7 +265,9 @@ class Engine:
 
     def _with_test(self, progress: Progress) -> Progress:
         """Return the progress of a first score: the test that follows the batches is a part of the work."""
-        return lambda done: progress(replace(done, share=done.share / (1 + self._parity.cost(self._batches))))
+        return lambda done: progress(
+            replace(done, share=done.share / (1 + self._parity.cost(self._batches)))
+        )
 
     def _plan(self, layout: Layout, attention: str | None) -> tuple[Batch, ...]:
         is_costly = layout != "rows" and attention == "eager"
@@ -245,13 +279,19 @@ class Engine:
             attention=self._attention,
         )
 
-    def _read(self, model: nn.Module, layout: Layout, progress: Progress | None) -> dict[int, Scores]:
+    def _read(
+        self, model: nn.Module, layout: Layout, progress: Progress | None
+    ) -> dict[int, Scores]:
         """Return the scores of all items: each process reads its shard of the batches, and all get all scores."""
         self._batches = self._batches or self._plan(layout, self.attention)
         batches = self._forward.narrowed(self._batches) if self._together else self._batches
 
         def read() -> dict[int, Scores]:
-            with nullcontext() if layout == "rows" or self.attention is None else maskable(model, self.attention):
+            with (
+                nullcontext()
+                if layout == "rows" or self.attention is None
+                else maskable(model, self.attention)
+            ):
                 # Sharding is read from the model again: a trainer may wrap it after this engine was made.
                 return self._forward.score(
                     model,

@@ -44,7 +44,15 @@ from forgetwatch.scoring.model import (
 )
 from forgetwatch.scoring.readout import Beside, Readout, Scores
 
-_REFUSALS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, ScoringError, TypeError, ValueError)
+_REFUSALS: Final = (
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    ScoringError,
+    TypeError,
+    ValueError,
+)
 """Errors that a model may raise for an argument that it does not support."""
 
 
@@ -67,7 +75,9 @@ class ForwardPass:
         self.vocabulary = info.vocabulary  # number of logits at each position
         self.halved = 0  # number of batches that did not fit into memory
         self._together = together
-        self._returns_all = False  # the model does not call its output embedding, and returns all logits
+        self._returns_all = (
+            False  # the model does not call its output embedding, and returns all logits
+        )
 
     def check(self, model: nn.Module, ids: Ids) -> None:
         """Refuse a model that does not return logits over its vocabulary for a short text."""
@@ -101,7 +111,9 @@ class ForwardPass:
         """
         self.vocabulary = vocabulary_size(model)  # embeddings may have been resized
         requests = [request for batch in batches for row in batch.rows for request in row.requests]
-        found = {request.item: Scores.of(len(encoded[request.item].choices)) for request in requests}
+        found = {
+            request.item: Scores.of(len(encoded[request.item].choices)) for request in requests
+        }
         left, done = Counter(request.item for request in requests), 0
         work, whole = 0, sum(batch.tokens for batch in batches)
         if progress:
@@ -135,7 +147,9 @@ class ForwardPass:
         beside: Beside,
     ) -> Iterator[tuple[Batch, bool]]:
         """Yield each batch, or half of one, once its scores are in `found`, and whether it is the last."""
-        waiting = list(reversed(batches))  # a stack: the halves of a batch come next, with the same prefix
+        waiting = list(
+            reversed(batches)
+        )  # a stack: the halves of a batch come next, with the same prefix
         prefix: tuple[Ids, PrefixCache | None] = (), None
         launched: _Launched | None = None
         with head_in_fp32(model):
@@ -179,7 +193,9 @@ class ForwardPass:
             tensors, (rows, tokens, likeliest) = tensors_of(batch).moved(
                 device_of(model), readout.rows, readout.tokens, readout.likeliest
             )
-            logits = self._logits(model, tensors, self._options(model, tensors, layout=layout, cache=cache))
+            logits = self._logits(
+                model, tensors, self._options(model, tensors, layout=layout, cache=cache)
+            )
             wanted = Wanted(
                 rows=rows,
                 tokens=tokens,
@@ -201,7 +217,10 @@ class ForwardPass:
 
         Processes that call together cannot halve later.
         """
-        parts = (self.narrowed(batch.halves) if self._is_too_wide(batch) else [batch] for batch in batches)
+        parts = (
+            self.narrowed(batch.halves) if self._is_too_wide(batch) else [batch]
+            for batch in batches
+        )
         return list(chain.from_iterable(parts))
 
     def _is_too_wide(self, batch: Batch) -> bool:
@@ -225,7 +244,9 @@ class ForwardPass:
         tensors, _ = tensors_of(batch).moved(device_of(model))
         with head_in_fp32(model):
             cache = self._cache(model, batch.prefix)
-            return self._logits(model, tensors, self._options(model, tensors, layout=layout, cache=cache))
+            return self._logits(
+                model, tensors, self._options(model, tensors, layout=layout, cache=cache)
+            )
 
     def _options(
         self, model: nn.Module, tensors: BatchTensors, *, layout: Layout, cache: PrefixCache | None
@@ -250,19 +271,34 @@ class ForwardPass:
 
     def _logits(self, model: nn.Module, tensors: BatchTensors, options: dict[str, Any]) -> Tensor:
         """Return logits [needed, vocabulary] of the model, in the order of `tensors.needed`."""
-        (rows, width), needed, name = tensors.ids.shape, len(tensors.needed), type(base_model(model)).__name__
+        (rows, width), needed, name = (
+            tensors.ids.shape,
+            len(tensors.needed),
+            type(base_model(model)).__name__,
+        )
         with only_at(model, width, tensors.needed):
             logits = getattr(model(input_ids=tensors.ids, **options), "logits", None)
         if not isinstance(logits, Tensor):
-            raise ScoringError(f"{name} returned no logits; needed a causal language model with its language head")
+            raise ScoringError(
+                f"{name} returned no logits; needed a causal language model with its language head"
+            )
         if tuple(logits.shape) == (1, needed, self.vocabulary):
             return logits[0]
         # Prompt learning puts tokens before the text.
-        if logits.ndim != 3 or len(logits) != rows or logits.shape[1] < width or logits.shape[2] != self.vocabulary:
+        if (
+            logits.ndim != 3
+            or len(logits) != rows
+            or logits.shape[1] < width
+            or logits.shape[2] != self.vocabulary
+        ):
             raise ScoringError(
                 f"{name} returned logits of shape {tuple(logits.shape)}, needed {self.vocabulary} numbers, one per "
                 f"token of the vocabulary, at {needed} positions of {rows} rows of {width}; needed a causal language "
                 "model with its language head"
             )
         self._returns_all = True
-        return logits[:, -width:].reshape(-1, self.vocabulary).index_select(0, tensors.needed.to(logits.device))
+        return (
+            logits[:, -width:]
+            .reshape(-1, self.vocabulary)
+            .index_select(0, tensors.needed.to(logits.device))
+        )

@@ -58,7 +58,13 @@ from forgetwatch.scoring.model import (
     virtual_tokens,
     vocabulary_size,
 )
-from forgetwatch.scoring.processes import all_gather, on_all_processes, on_main_process, rank, world_size
+from forgetwatch.scoring.processes import (
+    all_gather,
+    on_all_processes,
+    on_main_process,
+    rank,
+    world_size,
+)
 from forgetwatch.snapshot import NOT_FINITE
 
 AGAIN: Final = 10_000
@@ -100,7 +106,12 @@ class ModelGenerator:
         self._budget = 8 * (token_budget or default_token_budget(model))
 
     def generate(
-        self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
+        self,
+        prompts: Sequence[Ids],
+        decoding: Decoding,
+        *,
+        seed: int,
+        progress: Callable[[int], None] | None = None,
     ) -> list[Generated]:
         """Return one answer to each prompt, in their order; progress is by this process's share of them."""
 
@@ -116,10 +127,17 @@ class ModelGenerator:
                 top_p=decoding.top_p,
                 stopped=self._stopped_by(decoding.stop) if decoding.stop else None,
                 share=slice(rank(), None, world_size()),
-                progress=None if progress is None else (lambda done: progress(min(done * world_size(), len(prompts)))),
+                progress=None
+                if progress is None
+                else (lambda done: progress(min(done * world_size(), len(prompts)))),
             )
             return [
-                (n, Generated(cut_at_stop(text, decoding.stop), not one.ended, one.tokens, one.finite))
+                (
+                    n,
+                    Generated(
+                        cut_at_stop(text, decoding.stop), not one.ended, one.tokens, one.finite
+                    ),
+                )
                 for n, one in samples.items()
                 for text in [answer_text(self._tokenizer, one.tokens)]
             ]
@@ -146,7 +164,11 @@ def answer_text(tokenizer: Any, tokens: Sequence[int]) -> str:
         for number, token in tokenizer.added_tokens_decoder.items()
         if token.special and not is_thinking_tag(token.content)
     }
-    return str(tokenizer.decode([token for token in tokens if token not in special], skip_special_tokens=False))
+    return str(
+        tokenizer.decode(
+            [token for token in tokens if token not in special], skip_special_tokens=False
+        )
+    )
 
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> str:
@@ -161,7 +183,9 @@ class GeneratedItems:
     refused.
     """
 
-    def __init__(self, probe: Probe, indices: Sequence[int], tokenizer: Any, *, max_length: int) -> None:
+    def __init__(
+        self, probe: Probe, indices: Sequence[int], tokenizer: Any, *, max_length: int
+    ) -> None:
         self.decoding = Decoding.of(probe.decoding)
         self._probe, self._max_length = probe, max_length
         self._items = [probe.items[index] for index in indices]
@@ -193,7 +217,9 @@ class GeneratedItems:
         """
         samples = range(self.decoding.samples)
         return {
-            index: [{"sample": number, **_unscored(encoded.unscored or reason)} for number in samples]
+            index: [
+                {"sample": number, **_unscored(encoded.unscored or reason)} for number in samples
+            ]
             for index, encoded in zip(self._indices, self._encoded, strict=True)
         }
 
@@ -209,7 +235,9 @@ class GeneratedItems:
         # An answer ends at a next question at once where all items have the same label for it.
         stops = {self._stops[number] for number in answered}
         stop = next(iter(stops)) if len(stops) == 1 else ()
-        decoding = replace(self.decoding, stop=(*self.decoding.stop, *stop)) if stop else self.decoding
+        decoding = (
+            replace(self.decoding, stop=(*self.decoding.stop, *stop)) if stop else self.decoding
+        )
         prompts = [self._encoded[number].context for number in answered]
         rows: dict[int, list[dict[str, Any]]] = {index: [] for index in self._indices}
         for sample_number in range(self.decoding.samples):
@@ -242,7 +270,12 @@ class GeneratedItems:
             return _unscored(encoded.unscored)
         if not answer.finite:
             nothing = {"correct": False, "chosen": None, "gold_share": None, "margin": None}
-            return {"prompt_hash": encoded.prompt_hash, "output": answer.text, "outcome": NOT_FINITE, **nothing}
+            return {
+                "prompt_hash": encoded.prompt_hash,
+                "output": answer.text,
+                "outcome": NOT_FINITE,
+                **nothing,
+            }
         judge = item.judge or harness_judge(item)
         text = cut_at_stop(answer.text, self._stops[number])
         graded = grade(
@@ -276,7 +309,9 @@ def check_generated(probe: Probe) -> None:
                 check_item(item)
             except ProbeError as error:
                 # The error may name the item itself; once is enough.
-                raise ProbeError(f"item {item.id!r}: {str(error).removeprefix(f'item {item.id!r}: ')}") from error
+                raise ProbeError(
+                    f"item {item.id!r}: {str(error).removeprefix(f'item {item.id!r}: ')}"
+                ) from error
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -320,7 +355,9 @@ def sample(
     """
     inner = base_model(model)
     if obstacle := generation_obstacle(model):
-        raise ScoringError(f"needed a model that can generate, and {type(inner).__name__} cannot here: {obstacle}")
+        raise ScoringError(
+            f"needed a model that can generate, and {type(inner).__name__} cannot here: {obstacle}"
+        )
     batches = _batches(
         prompts,
         tokens=tokens,
@@ -360,7 +397,9 @@ def end_tokens(model: nn.Module, tokenizer: Any) -> list[int]:
     A model that was trained with a chat template ends with the template's token, which may be the tokenizer's alone.
     """
     configs: Any = base_model(model).generation_config, text_config(model)
-    own: Any = next((one.eos_token_id for one in configs if getattr(one, "eos_token_id", None) is not None), [])
+    own: Any = next(
+        (one.eos_token_id for one in configs if getattr(one, "eos_token_id", None) is not None), []
+    )
     # A tokenizer may have more tokens than the model, whose logits then never take them.
     known = vocabulary_size(model)
     ends = {*([own] if isinstance(own, int) else own), tokenizer.eos_token_id} - {None}
@@ -382,7 +421,9 @@ def seeds_of(prompts: Sequence[Ids], seed: int) -> list[int]:
 class SeededSampler(LogitsProcessor):
     """Samples one token for each row, with a random state of the row's own; the temperature is above 0."""
 
-    def __init__(self, seeds: Sequence[int], temperature: float, top_p: float, device: torch.device) -> None:
+    def __init__(
+        self, seeds: Sequence[int], temperature: float, top_p: float, device: torch.device
+    ) -> None:
         self._states = [torch.Generator(device).manual_seed(seed) for seed in seeds]
         self._temperature = temperature
         self._top_p = TopPLogitsWarper(top_p) if top_p < 1 else None
@@ -395,14 +436,18 @@ class SeededSampler(LogitsProcessor):
         logits = scores.float() / self._temperature
         if self._top_p is not None:
             logits = self._top_p(input_ids, logits)
-        waits = torch.stack([torch.empty_like(logits[0]).exponential_(generator=state) for state in self._states])
+        waits = torch.stack(
+            [torch.empty_like(logits[0]).exponential_(generator=state) for state in self._states]
+        )
         # Exponential clocks with rates p: clock i is the first to ring with probability p_i. Unlike with an inverted
         # cumulative sum, a small change of one probability leaves most samples as they were.
         first = (logits.softmax(-1) / waits).argmax(-1, keepdim=True)
         return torch.full_like(scores, -torch.inf).scatter(-1, first, 0.0)
 
 
-def _batches(prompts: Sequence[Ids], *, tokens: int, token_budget: int, most: int, padded: bool) -> list[list[int]]:
+def _batches(
+    prompts: Sequence[Ids], *, tokens: int, token_budget: int, most: int, padded: bool
+) -> list[list[int]]:
     """Return the indices of the prompts of each batch, sorted by length and content, longest first.
 
     A batch has at most `most` rows, which grow by `tokens` each, and if it may be `padded`, prompts of several lengths.
@@ -429,7 +474,9 @@ def _own_settings_only(inner: Any, *, tokens: int, ends: Sequence[int]) -> Itera
         do_sample=False,  # `SeededSampler` samples
         max_new_tokens=tokens,
         eos_token_id=list(ends) or None,
-        pad_token_id=ends[0] if ends else 0,  # any token: the mask hides it, and it is cut off after an end token
+        pad_token_id=ends[0]
+        if ends
+        else 0,  # any token: the mask hides it, and it is cut off after an end token
         use_cache=True,
     )
     try:
@@ -461,12 +508,18 @@ def _generate(
         stopping_criteria=StoppingCriteriaList([stop] if stopped else []),
     )
     # [rows, steps - 1], float64.
-    logprobs = torch.cat([torch.empty(count, 0), *(one.cpu() for one in recorder.logprobs)], dim=1).double().numpy()
+    logprobs = (
+        torch.cat([torch.empty(count, 0), *(one.cpu() for one in recorder.logprobs)], dim=1)
+        .double()
+        .numpy()
+    )
     finite = torch.stack(recorder.finite, dim=1).cpu().numpy()  # [rows, steps]
     samples = []
     for row, generated in enumerate(output[:, width:].tolist()):
         # Padding follows an end token, and other rows' steps follow a stop text: each row has its own length.
-        end = next((position + 1 for position, token in enumerate(generated) if token in ends), None)
+        end = next(
+            (position + 1 for position, token in enumerate(generated) if token in ends), None
+        )
         halt = stop.done[row] if stop.done else None
         length = min(end or len(generated), halt or len(generated))
         samples.append(
@@ -488,7 +541,9 @@ class _Recorder(LogitsProcessor):
 
     def __init__(self) -> None:
         self.logprobs: list[Tensor] = []
-        self.finite: list[Tensor] = []  # by step, bool [rows]; minus infinity is a token that is ruled out
+        self.finite: list[
+            Tensor
+        ] = []  # by step, bool [rows]; minus infinity is a token that is ruled out
         self._before: Tensor | None = None
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:

@@ -69,7 +69,11 @@ def head_in_fp32(model: nn.Module) -> Iterator[None]:
     replaced = []
     for part in _linear_parts(output_embedding(model)):
         # accelerate's wrapper, which moves weights and inputs, calls the own forward under the second name.
-        name = "_old_forward" if "_hf_hook" in vars(part) and "_old_forward" in vars(part) else "forward"
+        name = (
+            "_old_forward"
+            if "_hf_hook" in vars(part) and "_old_forward" in vars(part)
+            else "forward"
+        )
         before, own = vars(part).get(name), getattr(part, name)
         if before is None or getattr(before, "__func__", None) is nn.Linear.forward:
             setattr(part, name, partial(_logits_in_fp32, part, own))
@@ -91,7 +95,11 @@ def _linear_parts(head: nn.Module | None) -> list[nn.Linear]:
         for part in (() if head is None else head.modules())
         if isinstance(part, nn.Linear) and type(part).forward is nn.Linear.forward
     ]
-    return plain if head in plain or not isinstance(head, nn.Linear) or hasattr(head, "base_layer") else []
+    return (
+        plain
+        if head in plain or not isinstance(head, nn.Linear) or hasattr(head, "base_layer")
+        else []
+    )
 
 
 def _logits_in_fp32(head: nn.Linear, own: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
@@ -102,7 +110,9 @@ def _logits_in_fp32(head: nn.Linear, own: Callable[[Tensor], Tensor], hidden: Te
     with torch.autocast(hidden.device.type, enabled=False):
         if _is_summed_in_fp32(hidden, weight):
             # torch.mm takes matrices alone.
-            logits = torch.mm(hidden.reshape(-1, hidden.shape[-1]), weight.t(), out_dtype=torch.float32)
+            logits = torch.mm(
+                hidden.reshape(-1, hidden.shape[-1]), weight.t(), out_dtype=torch.float32
+            )
             return (logits if bias is None else logits.add_(bias)).reshape(*hidden.shape[:-1], -1)
         exact = weight.dtype if weight.dtype in (torch.float32, torch.float64) else torch.float32
         # In pieces, so that no fp32 copy of the whole matrix is made.
@@ -134,7 +144,9 @@ def _sums_in_fp32() -> bool:
 class Wanted:
     """Numbers that are read from the logits of one batch; tensors are int64 and on the device."""
 
-    rows: Tensor  # row in the logits of each token whose log-probability is wanted, ascending [cells]
+    rows: (
+        Tensor  # row in the logits of each token whose log-probability is wanted, ascending [cells]
+    )
     tokens: Tensor  # the tokens [cells]
     likeliest: Tensor  # rows whose most likely token is wanted, ascending [likeliest]
     # `rows` and `likeliest` in host memory: pieces are cut without waiting for the device.
@@ -149,17 +161,22 @@ def read_logits(logits: Tensor, wanted: Wanted) -> Tensor:
     After these come the `most` likeliest tokens of each position, and their log-probabilities, each float
     [needed * most].
     """
-    rows, tokens, likeliest = (part.to(logits.device) for part in (wanted.rows, wanted.tokens, wanted.likeliest))
+    rows, tokens, likeliest = (
+        part.to(logits.device) for part in (wanted.rows, wanted.tokens, wanted.likeliest)
+    )
     cells, tops, ids, values = [], [], [], []
     for first, piece in _pieces(logits):
         bounds = (first, first + len(piece))
         of_cells, of_likeliest = (
-            slice(*np.searchsorted(one, bounds).tolist()) for one in (wanted.rows_here, wanted.likeliest_here)
+            slice(*np.searchsorted(one, bounds).tolist())
+            for one in (wanted.rows_here, wanted.likeliest_here)
         )
         # The fused log-softmax of a piece that fits into the cache: there is no second copy of all logits.
         logprobs = torch.log_softmax(piece, dim=-1)
         cells.append(logprobs[rows[of_cells] - first, tokens[of_cells]])
-        tops.append(piece.index_select(0, likeliest[of_likeliest] - first).argmax(-1).to(logprobs.dtype))
+        tops.append(
+            piece.index_select(0, likeliest[of_likeliest] - first).argmax(-1).to(logprobs.dtype)
+        )
         if wanted.most:
             highest, found = logprobs.topk(wanted.most)
             ids.append(found.to(logprobs.dtype).flatten())

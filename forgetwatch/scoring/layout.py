@@ -81,7 +81,9 @@ class Row:
     """Token ids that are read once, and the requests that they serve."""
 
     ids: Ids  # of a tree in depth-first order, without the prefix of the batch
-    depths: Ids  # distance of each token from the root, the prefix included: its position in the text
+    depths: (
+        Ids  # distance of each token from the root, the prefix included: its position in the text
+    )
     ends: Ids  # one past the last token of each token's subtree: the tokens from its own position to there see it
     requests: tuple[Request, ...]
 
@@ -89,12 +91,16 @@ class Row:
     def line(cls, ids: Ids, positions: Ids) -> Self:
         """Return the row of one text whose logits are needed at some positions."""
         request = Request(item=0, choice=0, positions=positions, targets=())
-        return cls(ids=ids, depths=tuple(range(len(ids))), ends=(len(ids),) * len(ids), requests=(request,))
+        return cls(
+            ids=ids, depths=tuple(range(len(ids))), ends=(len(ids),) * len(ids), requests=(request,)
+        )
 
     @property
     def positions(self) -> Ids:
         """Positions whose logits are needed, ascending."""
-        return tuple(sorted({position for request in self.requests for position in request.positions}))
+        return tuple(
+            sorted({position for request in self.requests for position in request.positions})
+        )
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,11 @@ class Batch:
     @property
     def needed(self) -> NDArray[np.int64]:
         """Positions whose logits are needed, as row * width + column, ascending, int64 [needed]."""
-        positions = [number * self.width + column for number, row in enumerate(self.rows) for column in row.positions]
+        positions = [
+            number * self.width + column
+            for number, row in enumerate(self.rows)
+            for column in row.positions
+        ]
         return np.array(positions, np.int64)
 
     @property
@@ -143,7 +153,13 @@ def plan(
     fill = partial(_fill, keys=keys, token_budget=token_budget)
     scored = [index for index, item in enumerate(encoded) if not item.unscored]
     if layout == "rows":
-        return tuple(fill(row for index in scored for row in _linear_rows(_sequences(encoded[index], index), encoded)))
+        return tuple(
+            fill(
+                row
+                for index in scored
+                for row in _linear_rows(_sequences(encoded[index], index), encoded)
+            )
+        )
     trees = partial(_trees, encoded=encoded, attention=attention, longest=token_budget)
     # `trie` uses the order alone: items that begin alike are neighbours, and can share a row.
     ordered, groups = by_prefix(scored, encoded, cost=int(GROUP_COST * token_budget))
@@ -161,7 +177,9 @@ def plan(
     return tuple(sorted(batches, key=lambda batch: (-heaviest[batch.prefix], batch.prefix)))
 
 
-def _fill(rows: Iterable[Row], *, keys: Sequence[str], token_budget: int, prefix: Ids = ()) -> list[Batch]:
+def _fill(
+    rows: Iterable[Row], *, keys: Sequence[str], token_budget: int, prefix: Ids = ()
+) -> list[Batch]:
     """Fill batches with rows that continue one prefix, within the budgets, with little padding and few batches."""
     # By content hash and not by index: the batches must not depend on the order of the items.
     ordered = sorted(rows, key=lambda row: (-len(row.ids), keys[row.requests[0].item], row.ids))
@@ -181,7 +199,9 @@ def _fill(rows: Iterable[Row], *, keys: Sequence[str], token_budget: int, prefix
         ):
             first += 1
         places = slice(first, stop)
-        costs = cost[places] + np.maximum((stop - starts[places]) * lengths[places], SMALLEST * token_budget)
+        costs = cost[places] + np.maximum(
+            (stop - starts[places]) * lengths[places], SMALLEST * token_budget
+        )
         begins[stop] = first + int(costs.argmin())
         cost[stop] = costs.min() + max(BATCH_COST * token_budget, LEAST_BATCH_COST)
     bounds = [len(ordered)]
@@ -199,7 +219,9 @@ def _sequences(encoded: Encoded, index: int) -> list[_Sequence]:
 
     The last token of a choice is predicted and never read.
     """
-    return sorted((encoded.context + ids[:-1], index, choice) for choice, ids in enumerate(encoded.choices))
+    return sorted(
+        (encoded.context + ids[:-1], index, choice) for choice, ids in enumerate(encoded.choices)
+    )
 
 
 def _linear_rows(sequences: Sequence[_Sequence], encoded: Sequence[Encoded]) -> list[Row]:
@@ -216,7 +238,12 @@ def _linear_rows(sequences: Sequence[_Sequence], encoded: Sequence[Encoded]) -> 
 
 
 def _trees(
-    ordered: Iterable[int], *, encoded: Sequence[Encoded], attention: int, longest: int, prefix: Ids = ()
+    ordered: Iterable[int],
+    *,
+    encoded: Sequence[Encoded],
+    attention: int,
+    longest: int,
+    prefix: Ids = (),
 ) -> Iterable[Row]:
     """Yield rows of items in the order of their token ids; neighbours share a row if that costs less than two rows.
 
@@ -225,7 +252,9 @@ def _trees(
     together: list[_Sequence] = []
     length, skip = 0, len(prefix)
     for index in ordered:
-        own = [(ids[skip:], item, choice) for ids, item, choice in _sequences(encoded[index], index)]
+        own = [
+            (ids[skip:], item, choice) for ids, item, choice in _sequences(encoded[index], index)
+        ]
         alone = _tree_size(own)
         if together and (attention or skip):
             # In sorted order, no earlier item shares a longer beginning with this one than the item before it.
@@ -234,7 +263,9 @@ def _trees(
             # In the shared row the item costs its `added` tokens, but attention over length + added; in a row of its
             # own it costs all `alone` tokens, and attention over alone. A row of n tokens costs n * attention + n**2.
             saves = shared * attention > 2 * length * added + added**2 - alone**2
-            worth = saves and length + added <= min(max(longest, 2 * shared), PREFIX_FACTOR * shared)
+            worth = saves and length + added <= min(
+                max(longest, 2 * shared), PREFIX_FACTOR * shared
+            )
             if worth or length + added <= skip // KEYS:
                 together += own
                 length += added
@@ -298,7 +329,9 @@ class _Node:
     stop: int = 0
 
 
-def by_prefix(scored: Iterable[int], encoded: Sequence[Encoded], *, cost: int) -> tuple[list[int], list[Group]]:
+def by_prefix(
+    scored: Iterable[int], encoded: Sequence[Encoded], *, cost: int
+) -> tuple[list[int], list[Group]]:
     """Return the items sorted by token ids, and the groups that save most tokens if each prefix is read once.
 
     Common beginnings form a tree: of all items, of a subject's items, of two items. From the leaves to the root, a
@@ -314,7 +347,11 @@ def by_prefix(scored: Iterable[int], encoded: Sequence[Encoded], *, cost: int) -
         below = _Node(length, position)
         while opened and opened[-1].length > length:
             node = opened.pop()
-            node.saves, node.groups, node.stop = node.saves + below.saves, node.groups + below.groups, position + 1
+            node.saves, node.groups, node.stop = (
+                node.saves + below.saves,
+                node.groups + below.groups,
+                position + 1,
+            )
             # Read once and not once for each item: all items but one save the prefix.
             own = (position - node.start) * node.length - cost
             saves, groups = (own, [node]) if own > node.saves else (node.saves, node.groups)
@@ -325,7 +362,9 @@ def by_prefix(scored: Iterable[int], encoded: Sequence[Encoded], *, cost: int) -
         else:
             opened.append(below)
     # The sentinel's node is the only one left, and has collected the best groups of all items.
-    return ordered, [Group(node.length, tuple(ordered[node.start : node.stop])) for node in opened[0].groups]
+    return ordered, [
+        Group(node.length, tuple(ordered[node.start : node.stop])) for node in opened[0].groups
+    ]
 
 
 _SORTABLE: Final = np.dtype(">u4")
@@ -351,14 +390,25 @@ class BatchTensors:
     ends: Tensor  # one past the last token that sees this one, in its row
     needed: Tensor  # positions whose logits are needed, as row * width + column, ascending [needed]
 
-    def moved(self, device: torch.device, *others: NDArray[np.int64]) -> tuple[BatchTensors, list[Tensor]]:
+    def moved(
+        self, device: torch.device, *others: NDArray[np.int64]
+    ) -> tuple[BatchTensors, list[Tensor]]:
         """Return the batch and other arrays on a device, by one transfer that is not waited for."""
-        parts = [self.ids, self.mask, self.depths, self.ends, self.needed, *map(torch.from_numpy, others)]
+        parts = [
+            self.ids,
+            self.mask,
+            self.depths,
+            self.ends,
+            self.needed,
+            *map(torch.from_numpy, others),
+        ]
         packed = torch.cat([part.reshape(-1) for part in parts])
         if device.type == "cuda":
             packed = packed.pin_memory()
         flat = packed.to(device, non_blocking=True).split([part.numel() for part in parts])
-        ids, mask, depths, ends, needed, *rest = (one.view(part.shape) for one, part in zip(flat, parts, strict=True))
+        ids, mask, depths, ends, needed, *rest = (
+            one.view(part.shape) for one, part in zip(flat, parts, strict=True)
+        )
         return BatchTensors(ids=ids, mask=mask, depths=depths, ends=ends, needed=needed), rest
 
 
@@ -371,7 +421,11 @@ def tensors_of(batch: Batch) -> BatchTensors:
     ends = np.tile(np.arange(1, width + 1), (len(batch.rows), 1))
     for number, row in enumerate(batch.rows):
         length = len(row.ids)
-        ids[number, :length], depths[number, :length], ends[number, :length] = row.ids, row.depths, row.ends
+        ids[number, :length], depths[number, :length], ends[number, :length] = (
+            row.ids,
+            row.depths,
+            row.ends,
+        )
         mask[number, :length] = 1
     arrays = {"ids": ids, "mask": mask, "depths": depths, "ends": ends, "needed": batch.needed}
     return BatchTensors(**{name: torch.from_numpy(array) for name, array in arrays.items()})
@@ -397,7 +451,11 @@ class Download:
 
 
 def tree_options(
-    config: PreTrainedConfig, tensors: BatchTensors, *, additive: torch.dtype | None, prefix: int = 0
+    config: PreTrainedConfig,
+    tensors: BatchTensors,
+    *,
+    additive: torch.dtype | None,
+    prefix: int = 0,
 ) -> dict[str, Any]:
     """Return the position ids and attention mask of a batch of trees.
 
@@ -410,7 +468,11 @@ def tree_options(
     before = torch.arange(prefix, device=depths.device).expand(len(depths), -1)
     keys = torch.cat([before, depths], dim=1)
     whole = partial(_mask, tensors, keys, additive=additive)
-    window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
+    window = (
+        getattr(config, "sliding_window", None)
+        if getattr(config, "use_sliding_window", True)
+        else None
+    )
 
     def mask(kind: str) -> Tensor:
         # Distances are differences of depth: in a row, another branch may lie between a token and its ancestor.
@@ -430,7 +492,11 @@ def tree_options(
 
 
 def _mask(
-    tensors: BatchTensors, keys: Tensor, near: Callable[[Tensor], Tensor] | None, *, additive: torch.dtype | None
+    tensors: BatchTensors,
+    keys: Tensor,
+    near: Callable[[Tensor], Tensor] | None,
+    *,
+    additive: torch.dtype | None,
 ) -> Tensor:
     """Return the mask [rows, 1, width, prefix + width] of a batch of trees, for keys at depths [rows, prefix + width].
 
@@ -441,19 +507,27 @@ def _mask(
     prefix = keys.shape[1] - width
     position = torch.arange(width, device=keys.device)
     shape = (rows, 1, width, prefix + width)
-    mask = torch.empty(shape, dtype=torch.bool if additive is None else additive, device=keys.device)
+    mask = torch.empty(
+        shape, dtype=torch.bool if additive is None else additive, device=keys.device
+    )
     # In pieces: distances are whole numbers, and those of a row of 32,000 tokens would take 8 GB.
     size = max(1, _MASK_PIECE // (rows * (prefix + width)))
     for start in range(0, width, size):
         piece = slice(start, start + size)
         query = position[piece]
         # [rows, i, j]: j <= i < ends[j].
-        seen = (position[None, None, :] <= query[None, :, None]) & (query[None, :, None] < tensors.ends[:, None, :])
+        seen = (position[None, None, :] <= query[None, :, None]) & (
+            query[None, :, None] < tensors.ends[:, None, :]
+        )
         seen = nn.functional.pad(seen, (prefix, 0), value=True)
         if near is not None:
             seen &= near(tensors.depths[:, piece])
         # The same for all heads.
-        mask[:, 0, piece] = seen if additive is None else torch.where(seen, 0.0, torch.finfo(additive).min).to(additive)
+        mask[:, 0, piece] = (
+            seen
+            if additive is None
+            else torch.where(seen, 0.0, torch.finfo(additive).min).to(additive)
+        )
     return mask
 
 
@@ -469,10 +543,14 @@ class PrefixCache(DynamicCache):
     ) -> tuple[Tensor, Tensor]:
         """Return the keys and values of a layer, [rows, heads, prefix + width, head size], with those of new tokens."""
         if not self.is_read:
-            found: tuple[Tensor, Tensor] = super().update(key_states, value_states, layer_idx, *args, **kwargs)
+            found: tuple[Tensor, Tensor] = super().update(
+                key_states, value_states, layer_idx, *args, **kwargs
+            )
             return found
         layer: Any = self.layers[layer_idx]
         before = (held.expand(len(key_states), -1, -1, -1) for held in (layer.keys, layer.values))
         # A new tensor, so that the rows of one batch are not seen by the next.
-        keys, values = (torch.cat(pair, dim=-2) for pair in zip(before, (key_states, value_states), strict=True))
+        keys, values = (
+            torch.cat(pair, dim=-2) for pair in zip(before, (key_states, value_states), strict=True)
+        )
         return keys, values

@@ -51,7 +51,9 @@ _OWN: Final = frozenset({"training", *vars(nn.Module())})
 @contextmanager
 def kept_state(model: nn.Module) -> Iterator[None]:
     """Put back what a forward pass inside this context changes in the modules, weights apart."""
-    before = [(module, _saved(module._buffers), _saved(_attributes(module))) for module in model.modules()]
+    before = [
+        (module, _saved(module._buffers), _saved(_attributes(module))) for module in model.modules()
+    ]
     try:
         yield
     finally:
@@ -59,10 +61,15 @@ def kept_state(model: nn.Module) -> Iterator[None]:
             lost = [
                 f"{type(module).__name__}.{name}"
                 for module, buffers, attributes in before
-                for name in [*_restore(module._buffers, buffers), *_restore(vars(module), attributes)]
+                for name in [
+                    *_restore(module._buffers, buffers),
+                    *_restore(vars(module), attributes),
+                ]
             ]
         if lost:
-            log(f"a look changes {lost[0]}, which is too large to be kept: the training differs from one without looks")
+            log(
+                f"a look changes {lost[0]}, which is too large to be kept: the training differs from one without looks"
+            )
 
 
 def _attributes(module: nn.Module) -> dict[str, Any]:
@@ -102,7 +109,11 @@ def _restore(now: dict[str, Any], before: dict[str, tuple[Any, Any]]) -> list[st
             lost.append(name)
         if name not in now or now[name] is not value:
             now[name] = value
-    for name in [name for name, value in now.items() if name not in before and name not in _OWN and _is_kept(value)]:
+    for name in [
+        name
+        for name, value in now.items()
+        if name not in before and name not in _OWN and _is_kept(value)
+    ]:
         del now[name]  # made by the first forward pass, and so it will be by that of the training
     return lost
 
@@ -184,17 +195,24 @@ class ModelInfo:
     """
 
     vocabulary: int  # number of logits at each position
-    max_tokens: int  # longest text by the model's configuration, in tokens; `UNLIMITED` if it gives none
+    max_tokens: (
+        int  # longest text by the model's configuration, in tokens; `UNLIMITED` if it gives none
+    )
     virtual_tokens: int  # tokens that prompt learning puts before every text
     hidden_size: int  # width of its layers; 0 if its configuration gives none
     token_budget: int  # tokens of a batch that suit its device
-    in_parts: bool  # True if every process has a part of it, so that all have to make the same calls
+    in_parts: (
+        bool  # True if every process has a part of it, so that all have to make the same calls
+    )
 
     @classmethod
     def of(cls, model: nn.Module) -> Self:
         """Return the facts of one model; an error if it is not a causal language model of transformers."""
         config = text_config(model)
-        limits = (getattr(config, name, None) for name in ("max_position_embeddings", "max_seq_len", "seq_length"))
+        limits = (
+            getattr(config, name, None)
+            for name in ("max_position_embeddings", "max_seq_len", "seq_length")
+        )
         return cls(
             vocabulary=vocabulary_size(model),
             max_tokens=min(map(_limit, limits)),
@@ -228,7 +246,9 @@ def check_arguments(model: object, tokenizer: object) -> None:
 def base_model(model: nn.Module) -> nn.Module:
     """Return the language model inside what training wrapped around it (torch.compile, data parallel, FSDP, PEFT)."""
     model = without_wrappers(model)
-    inner = getattr(model, "get_base_model", None)  # PEFT's own accessor; peft need not be installed
+    inner = getattr(
+        model, "get_base_model", None
+    )  # PEFT's own accessor; peft need not be installed
     return without_wrappers(inner()) if callable(inner) else model
 
 
@@ -258,7 +278,11 @@ def _wrapped(model: nn.Module) -> nn.Module | None:
         return compiled
     wrapper: Any = model
     is_parallel = isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel))
-    return wrapper.module if is_parallel or type(model).__name__ == "FullyShardedDataParallel" else None
+    return (
+        wrapper.module
+        if is_parallel or type(model).__name__ == "FullyShardedDataParallel"
+        else None
+    )
 
 
 def _is_fsdp(module: nn.Module) -> bool:
@@ -271,7 +295,9 @@ def text_config(model: nn.Module) -> PreTrainedConfig:
     """Return the configuration of the language model; an error if it is not a causal one of transformers."""
     config = getattr(base_model(model), "config", None)
     if not isinstance(config, PreTrainedConfig) or config.is_encoder_decoder:
-        raise ScoringError(f"needed a causal language model of transformers, got {type(base_model(model)).__name__}")
+        raise ScoringError(
+            f"needed a causal language model of transformers, got {type(base_model(model)).__name__}"
+        )
     return config.get_text_config()
 
 
@@ -284,14 +310,19 @@ def vocabulary_size(model: nn.Module) -> int:
     if is_matrix(weight):
         return len(weight)
     if (size := getattr(text_config(model), "vocab_size", None)) is None:
-        raise ScoringError(f"{type(base_model(model)).__name__} has no vocabulary; needed a causal language model")
+        raise ScoringError(
+            f"{type(base_model(model)).__name__} has no vocabulary; needed a causal language model"
+        )
     return int(size)
 
 
 def virtual_tokens(model: nn.Module) -> int:
     """Return the number of tokens that prompt learning (PEFT) puts before every text; they shift all positions."""
     configs = getattr(without_wrappers(model), "peft_config", None) or {}
-    return max((int(getattr(config, "num_virtual_tokens", 0) or 0) for config in configs.values()), default=0)
+    return max(
+        (int(getattr(config, "num_virtual_tokens", 0) or 0) for config in configs.values()),
+        default=0,
+    )
 
 
 def default_token_budget(model: nn.Module) -> int:
@@ -304,7 +335,9 @@ def device_of(model: nn.Module) -> torch.device:
     """Return the device on which the model takes its input; an error if it was made without weights."""
     device = _device(model)
     if device is None:
-        raise ScoringError(f"{type(base_model(model)).__name__} has no weights at hand (they are on the meta device)")
+        raise ScoringError(
+            f"{type(base_model(model)).__name__} has no weights at hand (they are on the meta device)"
+        )
     return device
 
 
@@ -314,9 +347,14 @@ def _device(model: nn.Module) -> torch.device | None:
             return weight.device
     # All weights are on the disk: accelerate's hooks load them to this device.
     hooks = (getattr(module, "_hf_hook", None) for module in model.modules())
-    device = next((found for hook in hooks if (found := getattr(hook, "execution_device", None)) is not None), None)
+    device = next(
+        (found for hook in hooks if (found := getattr(hook, "execution_device", None)) is not None),
+        None,
+    )
     # A GPU may be named by its number.
-    return torch.device("cuda", device) if isinstance(device, int) else device and torch.device(device)
+    return (
+        torch.device("cuda", device) if isinstance(device, int) else device and torch.device(device)
+    )
 
 
 def is_sharded(model: nn.Module) -> bool:
@@ -326,7 +364,9 @@ def is_sharded(model: nn.Module) -> bool:
     """
     fsdp = any(map(_is_fsdp, model.modules()))
     # ZeRO-3 marks its weights with `ds_id`; those of FSDP 2 and of tensor parallelism are DTensors.
-    return fsdp or any(hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") for weight in model.parameters())
+    return fsdp or any(
+        hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") for weight in model.parameters()
+    )
 
 
 def is_tensor_parallel(model: nn.Module) -> bool:
@@ -378,12 +418,19 @@ def output_embedding(model: nn.Module) -> nn.Module | None:
     """Return the module that turns hidden states into logits; None if the model names none."""
     getter = getattr(base_model(model), "get_output_embeddings", None)
     head = getter() if callable(getter) else None
-    return getattr(head, "_fsdp_wrapped_module", head)  # FSDP's first version wraps modules of their own, too
+    return getattr(
+        head, "_fsdp_wrapped_module", head
+    )  # FSDP's first version wraps modules of their own, too
 
 
 def is_matrix(weight: object) -> TypeGuard[Tensor]:
     """Return True if an output embedding's weight is a whole matrix here, not sharded and not packed."""
-    return isinstance(weight, Tensor) and weight.ndim == 2 and weight.is_floating_point() and weight.numel() > 0
+    return (
+        isinstance(weight, Tensor)
+        and weight.ndim == 2
+        and weight.is_floating_point()
+        and weight.numel() > 0
+    )
 
 
 @contextmanager
@@ -437,7 +484,9 @@ def _reshard(model: nn.Module) -> None:
 
     Meanwhile `model.parameters()` are other tensors, and `zero_grad()` leaves the gradients of the split ones.
     """
-    if not distributed.is_available() or not distributed.is_initialized():  # torch may be built without
+    if (
+        not distributed.is_available() or not distributed.is_initialized()
+    ):  # torch may be built without
         return
     from torch.distributed.fsdp import FSDPModule
 
@@ -450,7 +499,11 @@ def _reshard(model: nn.Module) -> None:
 def _named_outputs(model: nn.Module) -> Iterator[None]:
     """Let a model return its outputs by name: with `return_dict=False` in a configuration they are a tuple."""
     configs = [getattr(module, "config", None) for module in model.modules()]
-    tuples = [config for config in configs if isinstance(config, PreTrainedConfig) and not config.return_dict]
+    tuples = [
+        config
+        for config in configs
+        if isinstance(config, PreTrainedConfig) and not config.return_dict
+    ]
     try:
         for config in tuples:
             config.return_dict = True
@@ -512,7 +565,9 @@ def explain_out_of_memory(
         needed = "weights of unknown size"
         with suppress(Exception):  # the failure must not be hidden by one of its description
             needed = f"{weights() / _GIB:,.1f} GiB of weights"
-        raise ScoringError(f"{doing}: out of memory with {needed}; {_free_memory(devices())}; {remedy}") from error
+        raise ScoringError(
+            f"{doing}: out of memory with {needed}; {_free_memory(devices())}; {remedy}"
+        ) from error
 
 
 def weight_bytes(model: nn.Module) -> int:
@@ -534,7 +589,10 @@ def _free_memory(devices: Iterable[torch.device]) -> str:
     lines = [_line(f"cuda:{index}", *torch.cuda.mem_get_info(index)) for index in gpus]
     if torch.device("cpu") in used:
         try:
-            sizes = [os.sysconf(name) * os.sysconf("SC_PAGE_SIZE") for name in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES")]
+            sizes = [
+                os.sysconf(name) * os.sysconf("SC_PAGE_SIZE")
+                for name in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES")
+            ]
             lines.append(_line("this machine", *sizes))
         except (ValueError, OSError, AttributeError):  # not on every system
             lines.append("the free memory of this machine is unknown")

@@ -37,7 +37,12 @@ from typing import Any, Final
 import torch
 from safetensors import safe_open
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoTokenizer,
+)
 from transformers.integrations import deepspeed
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
@@ -70,18 +75,25 @@ ADAPTER: Final = "adapter_config.json"
 """File that makes a folder one of an adapter."""
 _FSDP: Final = "ACCELERATE_USE_FSDP"
 """The variable by which transformers sees a training with FSDP."""
-_VOCABULARY: Final = re.compile(r"tokenizer(\.[\d.]+)?\.json|vocab\..+|.+\.(model|tiktoken)|tekken\.json")
+_VOCABULARY: Final = re.compile(
+    r"tokenizer(\.[\d.]+)?\.json|vocab\..+|.+\.(model|tiktoken)|tekken\.json"
+)
 """Files with the words of a tokenizer."""
 _SETTINGS: Final = re.compile(r"tokenizer_config\.json|tokenization_.+\.py")
 """Files of a tokenizer that may need none with words, since it reads bytes or has code of its own."""
-_NOT_USED: Final = re.compile(r"rotary_emb\.|\.attn\.(masked_)?bias$|position_ids$|^v_head\.|^value_head\.")
+_NOT_USED: Final = re.compile(
+    r"rotary_emb\.|\.attn\.(masked_)?bias$|position_ids$|^v_head\.|^value_head\."
+)
 """Weights that a language model needs not: constants that older versions stored, and the value head of a policy."""
 _NO_TOKENIZER: Final = (
-    "it has no tokenizer; copy the files of its base's tokenizer into it (tokenizer.json and tokenizer_config.json)"
+    "it has no tokenizer; copy the files of its base's tokenizer into it (tokenizer.json and "
+    "tokenizer_config.json)"
 )
 
 
-def load_model(given: str, *, loading: Loading = Loading(), tokenizer_of: str | None = None) -> tuple[nn.Module, Any]:
+def load_model(
+    given: str, *, loading: Loading = Loading(), tokenizer_of: str | None = None
+) -> tuple[nn.Module, Any]:
     """Return the model and tokenizer of a checkpoint folder, adapter folder or model id; on the GPU if there is one.
 
     It is whole in this process, also inside a training with FSDP or DeepSpeed's ZeRO-3.
@@ -102,30 +114,46 @@ def load_model(given: str, *, loading: Loading = Loading(), tokenizer_of: str | 
     if spreads := loading.device_map is not None:
         remedy = "free memory, or take a smaller or quantized model"
         if find_spec("accelerate") is None:
-            raise ScoringError(f"--device-map needs the package accelerate: {install('accelerate')}")
+            raise ScoringError(
+                f"--device-map needs the package accelerate: {install('accelerate')}"
+            )
     size = partial(size_of, given, loading=loading)
     # One process spreads a model over all GPUs; of several processes each has the current one.
-    gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())] if spreads else []
-    explained = explain_out_of_memory(f"{given}: loading it", weights=size, devices=lambda: gpus, remedy=remedy)
+    gpus = (
+        [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+        if spreads
+        else []
+    )
+    explained = explain_out_of_memory(
+        f"{given}: loading it", weights=size, devices=lambda: gpus, remedy=remedy
+    )
     # The size is computed inside the first context too: a model without weights would also be divided.
     with _loading_whole(), explained, ExitStack() as stack:
         spread: dict[str, Any] = {}
         if spreads:
-            folder = stack.enter_context(TemporaryDirectory(prefix="forgetwatch-", ignore_cleanup_errors=True))
+            folder = stack.enter_context(
+                TemporaryDirectory(prefix="forgetwatch-", ignore_cleanup_errors=True)
+            )
             spread = {"device_map": loading.device_map, "offload_folder": folder}
-        model, tokenizer = _load(given, loading=loading, spread=spread, tokenizer_of=tokenizer_of or given)
+        model, tokenizer = _load(
+            given, loading=loading, spread=spread, tokenizer_of=tokenizer_of or given
+        )
         if not spreads:
             model = model.to("cuda" if torch.cuda.is_available() else "cpu")
         weakref.finalize(model, stack.pop_all().close)
     return model.eval(), tokenizer
 
 
-def _load(given: str, *, loading: Loading, spread: dict[str, Any], tokenizer_of: str) -> tuple[nn.Module, Any]:
+def _load(
+    given: str, *, loading: Loading, spread: dict[str, Any], tokenizer_of: str
+) -> tuple[nn.Module, Any]:
     """Return the model and tokenizer; on the CPU without options of transformers that spread it over devices."""
     path = Path(given)
     is_adapter = (path / ADAPTER).is_file()
     if is_adapter and find_spec("peft") is None:
-        raise ScoringError(f"{given} is an adapter, and loading one needs the package peft: {install('peft')}")
+        raise ScoringError(
+            f"{given} is an adapter, and loading one needs the package peft: {install('peft')}"
+        )
     with _explained(given, passed=(ScoringError, torch.OutOfMemoryError, MemoryError)):
         if is_adapter:
             from peft import PeftModel
@@ -147,7 +175,11 @@ def _load(given: str, *, loading: Loading, spread: dict[str, Any], tokenizer_of:
         else:
             config = AutoConfig.from_pretrained(given, trust_remote_code=loading.trust_remote_code)
             loaded: Any = _auto_class(config).from_pretrained(
-                given, dtype="auto", trust_remote_code=loading.trust_remote_code, output_loading_info=True, **spread
+                given,
+                dtype="auto",
+                trust_remote_code=loading.trust_remote_code,
+                output_loading_info=True,
+                **spread,
             )
             model, report = loaded
             _check_complete(given, report)
@@ -173,7 +205,9 @@ def _explained(given: str, *, passed: tuple[type[Exception], ...]) -> Iterator[N
 
 def _no_model(given: str, error: Exception) -> ScoringError:
     near, first = did_you_mean_path(Path(given)), re.split(r"\.\s", str(error))[0]
-    return ScoringError(f"{given}: no folder here{near}, and as a model id it cannot be loaded ({first})")
+    return ScoringError(
+        f"{given}: no folder here{near}, and as a model id it cannot be loaded ({first})"
+    )
 
 
 @contextmanager
@@ -241,10 +275,14 @@ def _check_complete(given: str, loading: dict[str, Any]) -> None:
                 f"{given}: {len(names)} weights of the language model are not in its files, {names[0]} among them "
                 f"({kind.replace('_keys', '')}); needed a whole causal language model with its head"
             )
-    if names := sorted(name for name in map(str, loading["unexpected_keys"]) if not _NOT_USED.search(name)):
+    if names := sorted(
+        name for name in map(str, loading["unexpected_keys"]) if not _NOT_USED.search(name)
+    ):
         remedy = "a config.json of another model or of fewer layers leaves them out"
         if any(".lora_" in name for name in names):
-            remedy = "merge the adapter (merge_and_unload) and save the model, or save the adapter alone"
+            remedy = (
+                "merge the adapter (merge_and_unload) and save the model, or save the adapter alone"
+            )
         raise ScoringError(f"{given}: {_unused(names)}; {remedy}")
 
 
@@ -261,7 +299,9 @@ def _check_adapter(model: nn.Module, path: Path) -> None:
         with safe_open(file, framework="pt") as stored:
             names = {name for name in stored.keys() if ".lora_" in name}  # noqa: SIM118  # no mapping
         if names := names - get_peft_model_state_dict(model).keys():
-            raise ScoringError(f"{path}: {_unused(sorted(names))}; needed the base that it was trained on")
+            raise ScoringError(
+                f"{path}: {_unused(sorted(names))}; needed the base that it was trained on"
+            )
 
 
 def check_path(given: str) -> None:
@@ -275,8 +315,12 @@ def check_path(given: str) -> None:
             named = sorted(set(map(str, json.loads(index.read_bytes())["weight_map"].values())))
         except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
             continue  # the loader refuses it
-        if outside := [name for name in named if Path(name).is_absolute() or ".." in Path(name).parts]:
-            raise ScoringError(f"{index}: names {outside[0]!r:.80}; needed names of files in the same folder")
+        if outside := [
+            name for name in named if Path(name).is_absolute() or ".." in Path(name).parts
+        ]:
+            raise ScoringError(
+                f"{index}: names {outside[0]!r:.80}; needed names of files in the same folder"
+            )
 
 
 def base_of_adapter(path: Path) -> str:
@@ -290,7 +334,9 @@ def base_of_adapter(path: Path) -> str:
         raise ScoringError(f"{path / ADAPTER}: cannot be read ({error})") from error
     base = config.get("base_model_name_or_path") if isinstance(config, dict) else None
     if not base or Path(str(base)).resolve() == path.resolve():
-        raise ScoringError(f"{path / ADAPTER}: names no base model but itself (base_model_name_or_path: {base!r})")
+        raise ScoringError(
+            f"{path / ADAPTER}: names no base model but itself (base_model_name_or_path: {base!r})"
+        )
     return str(base)
 
 
@@ -310,7 +356,9 @@ def silence_loading() -> None:
     """Turn off what libraries print of their own when they load a model; for commands, which own their process."""
     logging.disable_progress_bar()
     # PEFT calls it at each adapter.
-    warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
+    warnings.filterwarnings(
+        "ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning
+    )
 
 
 @dataclass(frozen=True)
@@ -335,10 +383,16 @@ def pretrained_tokenizer(given: str, *, loading: Loading) -> Any:
     """
     if not has_tokenizer(given):
         raise ScoringError(f"{given}: {_NO_TOKENIZER}")
-    tokenizer: Any = AutoTokenizer.from_pretrained(given, trust_remote_code=loading.trust_remote_code)
+    tokenizer: Any = AutoTokenizer.from_pretrained(
+        given, trust_remote_code=loading.trust_remote_code
+    )
     # The names are those of the class; one that reads bytes has none.
     named = set((getattr(tokenizer, "vocab_files_names", None) or {}).values())
-    if named and Path(given).is_dir() and not (_has(given, _VOCABULARY) or named & set(os.listdir(given))):
+    if (
+        named
+        and Path(given).is_dir()
+        and not (_has(given, _VOCABULARY) or named & set(os.listdir(given)))
+    ):
         raise ScoringError(f"{given}: {_NO_TOKENIZER}")
     return tokenizer
 
@@ -382,7 +436,9 @@ DECIDING: Final = (".safetensors", ".bin", ".json", ".model", ".txt", ".jinja", 
 """Suffixes of files with weights, configuration, tokenizer, templates or code: their contents determine the rows."""
 _IRRELEVANT: Final = re.compile(r"(trainer_state|training_args|optimizer|scheduler|rng_state).*")
 """Files of a training run with such a suffix that change no row."""
-_OTHER_FOLDERS: Final = re.compile(r"\..*|checkpoint-\d+|_?forgetwatch(_follow)?(\.held)?(-\d+)?|__pycache__")
+_OTHER_FOLDERS: Final = re.compile(
+    r"\..*|checkpoint-\d+|_?forgetwatch(_follow)?(\.held)?(-\d+)?|__pycache__"
+)
 """Folders beside a model that are no part of it: other checkpoints of its run, records, caches."""
 
 
@@ -499,11 +555,15 @@ def non_finite(parts: Iterable[torch.Tensor]) -> str:
     for part in parts:
         nans, infinities = nans + int(part.isnan().sum()), infinities + int(part.isinf().sum())
         size += part.numel()
-    kinds = " and ".join(name for name, number in (("NaN", nans), ("infinity", infinities)) if number)
+    kinds = " and ".join(
+        name for name, number in (("NaN", nans), ("infinity", infinities)) if number
+    )
     return kinds and f"{kinds} ({nans + infinities:,} of {size:,} values)"
 
 
-def weights_identity(given: str, *, loading: Loading = Loading(), adapters: tuple[Path, ...] = ()) -> list[str]:
+def weights_identity(
+    given: str, *, loading: Loading = Loading(), adapters: tuple[Path, ...] = ()
+) -> list[str]:
     """Return the identity of weights and tokenizer of a folder or model id: digests of the files, or the hub's commit.
 
     `adapters` are folders of those that have this model as their base.
@@ -522,7 +582,9 @@ def weights_identity(given: str, *, loading: Loading = Loading(), adapters: tupl
     digests = file_digests(path)
     if (path / ADAPTER).is_file():
         if path.resolve() in adapters:
-            raise ScoringError(f"{path / ADAPTER}: this adapter is the base of its own base; needed a model as base")
+            raise ScoringError(
+                f"{path / ADAPTER}: this adapter is the base of its own base; needed a model as base"
+            )
         base = base_of_adapter(path)
         digests += weights_identity(base, loading=loading, adapters=(*adapters, path.resolve()))
     return digests
@@ -647,7 +709,9 @@ def _digest(model: nn.Module, *, without: Collection[int]) -> str:
     found = hashlib.sha256()
     tensors = dict(_tensors(model, without))
     if any(tensor.is_meta for tensor in tensors.values()):
-        raise ScoringError("some weights are on no device of this process; needed all of them for a fingerprint")
+        raise ScoringError(
+            "some weights are on no device of this process; needed all of them for a fingerprint"
+        )
     for name, tensor in tensors.items():
         plain = name.replace(".base_layer.", ".").replace(".original_module.", ".")
         found.update(f"{plain} {tuple(tensor.shape)} {tensor.dtype} {_sums(tensor)}\n".encode())
@@ -663,8 +727,15 @@ def _tensors(model: nn.Module, without: Collection[int]) -> Iterator[tuple[str, 
         yield name, part.to_local() if hasattr(part, "to_local") else part  # FSDP 2
         state = getattr(weight, "quant_state", None)
         while state is not None:
-            yield from ((f"{name}.{own}", value) for own, value in vars(state).items() if isinstance(value, Tensor))
-            name, state = f"{name}.state2", getattr(state, "state2", None)  # its scales may be quantised too
+            yield from (
+                (f"{name}.{own}", value)
+                for own, value in vars(state).items()
+                if isinstance(value, Tensor)
+            )
+            name, state = (
+                f"{name}.state2",
+                getattr(state, "state2", None),
+            )  # its scales may be quantised too
 
 
 def _sums(tensor: Tensor) -> tuple[int, ...]:

@@ -121,18 +121,33 @@ class ParityCheck:
         self._line = Row.line(self._ids[:4] + self._ids[8:], tuple(range(7)))
         self._alone: Tensor | None = None  # log-probabilities of the line, once they are read
 
-    def compare(self, model: nn.Module, scores: Mapping[int, Scores], batches: Sequence[Batch]) -> Parity:
+    def compare(
+        self, model: nn.Module, scores: Mapping[int, Scores], batches: Sequence[Batch]
+    ) -> Parity:
         """Score a few choices again: those deepest in shared rows, the longest item, and others spread over all."""
         # A model that has diverged is compared where it still answers, if anywhere.
-        finite = {index: found for index, found in scores.items() if np.isfinite(found.logprobs).all()}
+        finite = {
+            index: found for index, found in scores.items() if np.isfinite(found.logprobs).all()
+        }
         chosen = [index for index in self._sample(finite, batches) if index in finite]
         deep = _deepest(batches)
-        pairs = [_likeliest(self._encoded[index], scores[index], self._norm, deep.get(index)) for index in chosen]
-        alone = [_with_choices(self._encoded[index], pair) for index, pair in zip(chosen, pairs, strict=True)]
+        pairs = [
+            _likeliest(self._encoded[index], scores[index], self._norm, deep.get(index))
+            for index in chosen
+        ]
+        alone = [
+            _with_choices(self._encoded[index], pair)
+            for index, pair in zip(chosen, pairs, strict=True)
+        ]
         keys = [self._keys[index] for index in chosen]
-        shared = [scores[index].logprobs[list(pair)] for index, pair in zip(chosen, pairs, strict=True)]
+        shared = [
+            scores[index].logprobs[list(pair)] for index, pair in zip(chosen, pairs, strict=True)
+        ]
         single = self._single_rows(model, keys, alone, self._token_budget)
-        noise = max((_margin_change(alone[n], a, single[n], self._norm) for n, a in enumerate(shared)), default=0.0)
+        noise = max(
+            (_margin_change(alone[n], a, single[n], self._norm) for n, a in enumerate(shared)),
+            default=0.0,
+        )
         tolerance = TOLERANCE
         if not is_exact(model):
             # Rounding depends on the shape of a batch: the same rows one by one show how much.
@@ -140,11 +155,18 @@ class ParityCheck:
             longest = max((len(ids) for one in alone for ids in one.choices), default=1)
             # Each token's log-probability is rounded independently: the sum grows with the root of their number.
             tolerance = max(3 * _largest_difference(single, apart), ROUNDING * math.sqrt(longest))
-        return Parity(difference=_largest_difference(shared, single), tolerance=tolerance, noise=CAUTION * noise)
+        return Parity(
+            difference=_largest_difference(shared, single),
+            tolerance=tolerance,
+            noise=CAUTION * noise,
+        )
 
     def cost(self, batches: Sequence[Batch]) -> float:
         """Return the tokens that `compare` reads, approximately, as a share of those of the batches."""
-        longest = max((len(one.context) + max(map(len, one.choices), default=0) for one in self._encoded), default=0)
+        longest = max(
+            (len(one.context) + max(map(len, one.choices), default=0) for one in self._encoded),
+            default=0,
+        )
         return max(COST, 2 * FEWEST * longest / max(1, sum(batch.tokens for batch in batches)))
 
     def tree_error(self, model: nn.Module, *, layout: Layout, attention: str) -> str:
@@ -169,8 +191,12 @@ class ParityCheck:
         prefix = root if layout == "prefix" else 0
         limit = _EXACT if is_exact(model) else _HALF
         with maskable(model, attention):
-            own, hidden = self._read(model, [tree, self._with_other_token(tree, root)], layout, prefix)
-        alone = (self._read(model, [self._line], "rows")[0] if self._alone is None else self._alone)[root:]
+            own, hidden = self._read(
+                model, [tree, self._with_other_token(tree, root)], layout, prefix
+            )
+        alone = (
+            self._read(model, [self._line], "rows")[0] if self._alone is None else self._alone
+        )[root:]
         difference, leak = _change(alone, own), _change(own, hidden)
         if self._may_stop and max(difference, leak) <= _SMALLEST_CHANGE[limit]:
             return ""
@@ -179,10 +205,16 @@ class ParityCheck:
             noise = self._noise(model, own, tree, layout, prefix)
         noise = ABOVE_NOISE * max(noise, self._noise(model, alone, single, "rows"))
         # The weights may be so small that a branch which does not see the root hardly differs.
-        effect = _change(alone, self._read(model, [self._with_other_token(single, root - 1)], "rows")[0])
+        effect = _change(
+            alone, self._read(model, [self._with_other_token(single, root - 1)], "rows")[0]
+        )
         if difference > max(noise, min(_WRONG_TREE[limit], effect / 2)):
             return f"shared rows differ from single ones by {difference:.2g} nats a token"
-        return "tokens of one branch change another" if leak > max(noise, _LEAK[limit] * _change(own, seen)) else ""
+        return (
+            "tokens of one branch change another"
+            if leak > max(noise, _LEAK[limit] * _change(own, seen))
+            else ""
+        )
 
     def is_non_causal(self, model: nn.Module) -> bool:
         """Return True if a later token changes the logits of earlier positions by far more than the model's own noise.
@@ -194,45 +226,61 @@ class ParityCheck:
             return False
         last = len(self._line.ids) - 1
         text = Row.line(self._line.ids, tuple(range(last)))
-        self._alone, after_later = self._read(model, [self._line, self._with_other_token(self._line, last)], "rows")
+        self._alone, after_later = self._read(
+            model, [self._line, self._with_other_token(self._line, last)], "rows"
+        )
         own, after_later = self._alone[:last], after_later[:last]
         # Some models depend on the number of later tokens, and not on which they are.
         (shorter,) = self._read(model, [Row.line(text.ids[:last], text.positions)], "rows")
         # In half precision, rounding may depend on the length, and only a large change shows more than that.
         is_full = is_exact(model)
-        if _largest_divergence(own, shorter) > (_largest_divergence(own, after_later) if is_full else NON_CAUSAL):
+        if _largest_divergence(own, shorter) > (
+            _largest_divergence(own, after_later) if is_full else NON_CAUSAL
+        ):
             after_later = shorter
         change = float(_changes(own, after_later).max())
         smallest = _SMALLEST_CHANGE[_EXACT if is_full else _HALF]
         if self._may_stop and change <= smallest:
             return False
         noise = self._noise(model, own, text, "rows")
-        earlier = _change(own[-1:], self._read(model, [self._with_other_token(text, last - 2)], "rows")[0, -1:])
+        earlier = _change(
+            own[-1:], self._read(model, [self._with_other_token(text, last - 2)], "rows")[0, -1:]
+        )
         # Changes of logits that are not finite are nan, and no comparison holds: the outcome of the items says so.
         if not change > max(ABOVE_NOISE * noise, smallest):
             return False
         return _largest_divergence(own, after_later) > NON_CAUSAL or 4 * change > earlier
 
-    def _noise(self, model: nn.Module, own: Tensor, text: Row, layout: Layout, prefix: int = 0) -> float:
+    def _noise(
+        self, model: nn.Module, own: Tensor, text: Row, layout: Layout, prefix: int = 0
+    ) -> float:
         """Return how much a text's log-probabilities change at most next to rows of other tokens, nats."""
         # The same tokens in other orders: no others are known to be allowed. The prefix is the same for all rows.
         after = text.ids[prefix:]
         counts = _NEIGHBOURS[_EXACT if is_exact(model) else _HALF]
         others = [
-            replace(text, ids=text.ids[:prefix] + after[by % len(after) :] + after[: by % len(after)])
+            replace(
+                text, ids=text.ids[:prefix] + after[by % len(after) :] + after[: by % len(after)]
+            )
             for by in range(1, max(counts) + 1)
         ]
         batches = ([text, *others[:count]] for count in counts)
         return float(
-            torch.stack([_changes(own, self._read(model, batch, layout, prefix)[0]) for batch in batches]).max()
+            torch.stack(
+                [_changes(own, self._read(model, batch, layout, prefix)[0]) for batch in batches]
+            ).max()
         )
 
-    def _read(self, model: nn.Module, texts: Sequence[Row], layout: Layout, prefix: int = 0) -> Tensor:
+    def _read(
+        self, model: nn.Module, texts: Sequence[Row], layout: Layout, prefix: int = 0
+    ) -> Tensor:
         """Return the log-probabilities of texts that are read in one batch, fp32 [texts, read positions, vocabulary].
 
         The texts have one shape; their first tokens, as many as `prefix`, are the same and are read as a prefix.
         """
-        batch = Batch(tuple(_without_prefix(text, prefix) for text in texts), prefix=texts[0].ids[:prefix])
+        batch = Batch(
+            tuple(_without_prefix(text, prefix) for text in texts), prefix=texts[0].ids[:prefix]
+        )
         logits = self._forward.logits(model, batch, layout=layout)
         return torch.log_softmax(logits.float(), dim=-1).view(len(texts), -1, logits.shape[-1])
 
@@ -255,7 +303,10 @@ class ParityCheck:
         """
         ordered = sorted(scores, key=lambda index: self._keys[index])
         encoded = self._encoded
-        size = {index: len(encoded[index].context) + max(map(len, encoded[index].choices)) for index in ordered}
+        size = {
+            index: len(encoded[index].context) + max(map(len, encoded[index].choices))
+            for index in ordered
+        }
         tokens = sum(len(row.ids) for batch in batches for row in batch.rows)
         longest = max(ordered, key=lambda index: size[index], default=None)
         if longest is None:
@@ -300,7 +351,12 @@ def _deepest(batches: Sequence[Batch]) -> dict[int, int]:
     ones at the highest position with and without a prefix.
     """
     requests = [
-        (len(batch.prefix) + request.positions[-1], row.depths[request.positions[-1]], bool(batch.prefix), request)
+        (
+            len(batch.prefix) + request.positions[-1],
+            row.depths[request.positions[-1]],
+            bool(batch.prefix),
+            request,
+        )
         for batch in batches
         for row in batch.rows
         for request in row.requests
@@ -323,7 +379,9 @@ def _with_choices(encoded: Encoded, choices: Sequence[int]) -> Encoded:
     )
 
 
-def _largest_difference(one: Sequence[NDArray[np.float64]], other: Sequence[NDArray[np.float64]]) -> float:
+def _largest_difference(
+    one: Sequence[NDArray[np.float64]], other: Sequence[NDArray[np.float64]]
+) -> float:
     return max((float(np.abs(a - b).max()) for a, b in zip(one, other, strict=True)), default=0.0)
 
 
@@ -335,7 +393,9 @@ def _likeliest(encoded: Encoded, scores: Scores, norm: Norm, also: int | None) -
     return tuple(dict.fromkeys([*found, *([] if also is None else [also])]))
 
 
-def _margin_change(encoded: Encoded, one: NDArray[np.float64], other: NDArray[np.float64], norm: Norm) -> float:
+def _margin_change(
+    encoded: Encoded, one: NDArray[np.float64], other: NDArray[np.float64], norm: Norm
+) -> float:
     """Return the change of the margin between the first two choices, nats; 0 if there is one choice."""
     if len(one) < 2:
         return 0.0

@@ -59,7 +59,11 @@ class _FailedElsewhereError(ScoringError):
 
 def world_size() -> int:
     """Return the number of processes that work together; 1 outside of a process group."""
-    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+    return (
+        distributed.get_world_size()
+        if distributed.is_available() and distributed.is_initialized()
+        else 1
+    )
 
 
 def rank() -> int:
@@ -91,7 +95,9 @@ def joined_group() -> Iterator[None]:
         all_gather(lambda: None)  # a process that is done must not end while another may still fail
     except Exception as error:  # whatever this process raises: the others must not wait for it
         number, is_first = rank(), True
-        with suppress(RuntimeError):  # the process that holds the store was killed: it reports nothing
+        with suppress(
+            RuntimeError
+        ):  # the process that holds the store was killed: it reports nothing
             is_first = store.add(_FAILED, 1) == 1
         _end_group()
         # Rank 0 may hold the store: it waits until all processes have counted their failures.
@@ -123,7 +129,9 @@ def failed_together(error: Exception, *, number: int) -> None:
     store.add(key, 1)
     while store.add(key, 0) < world_size():
         if time.monotonic() > until:
-            raise ScoringError(f"process {rank()} failed alone, and the others wait for it: {error}") from error
+            raise ScoringError(
+                f"process {rank()} failed alone, and the others wait for it: {error}"
+            ) from error
         time.sleep(0.05)
 
 
@@ -148,7 +156,9 @@ def _begin_group() -> Store:
         store, number, count = next(rendezvous("env://", timeout=_MEETING))
         store.set_timeout(_LIMIT)
         group = PrefixStore("forgetwatch", store)
-        distributed.init_process_group(backend, store=group, rank=number, world_size=count, timeout=_LIMIT)
+        distributed.init_process_group(
+            backend, store=group, rank=number, world_size=count, timeout=_LIMIT
+        )
     except (RuntimeError, ValueError) as error:
         why = str(error).strip().splitlines()[0]
         raise ScoringError(
@@ -175,7 +185,9 @@ def shard(batches: Sequence[T], model: nn.Module) -> list[T]:
     if count == 1 or is_tensor_parallel(model) or not batches:
         return list(batches)
     own = list(batches[rank() :: count])
-    if is_sharded(model):  # filled up with a batch that another process reads too, which gives the same rows twice
+    if is_sharded(
+        model
+    ):  # filled up with a batch that another process reads too, which gives the same rows twice
         own += [batches[0]] * (-(-len(batches) // count) - len(own))
     return own
 
@@ -194,10 +206,14 @@ def all_gather(function: Callable[[], T]) -> list[T]:
     except Exception as error:  # sent to all before it is raised, because the others wait
         failed = error
     gathered: list[Any] = [None] * world_size()
-    distributed.all_gather_object(gathered, (value, None if failed is None else f"{type(failed).__name__}: {failed}"))
+    distributed.all_gather_object(
+        gathered, (value, None if failed is None else f"{type(failed).__name__}: {failed}")
+    )
     if failed is not None:
         raise failed
-    if reasons := [(number, reason) for number, (_, reason) in enumerate(gathered) if reason is not None]:
+    if reasons := [
+        (number, reason) for number, (_, reason) in enumerate(gathered) if reason is not None
+    ]:
         raise _FailedElsewhereError(f"process {reasons[0][0]} failed: {reasons[0][1]}")
     return [value for value, _ in gathered]
 
@@ -241,7 +257,10 @@ def on_main_process(function: Callable[[], T]) -> T:
         except Exception as error:
             # The package's own errors can be pickled; others may not.
             own = isinstance(error, ForgetwatchError)
-            failed, sent[1] = error, error if own else ForgetwatchError(f"{type(error).__name__}: {error}")
+            failed, sent[1] = (
+                error,
+                error if own else ForgetwatchError(f"{type(error).__name__}: {error}"),
+            )
     distributed.broadcast_object_list(sent, src=0)
     if failed is not None:
         raise failed

@@ -41,16 +41,24 @@ class Scores:
 
     logprobs: NDArray[np.float64]  # of each choice [choices]; nan where it was not read
     tokens: list[NDArray[np.float64]]  # of each token [tokens] by choice
-    greedy: NDArray[np.bool_]  # True for each choice that greedy decoding would generate; False unless requested
+    greedy: NDArray[
+        np.bool_
+    ]  # True for each choice that greedy decoding would generate; False unless requested
     spelled: float = 0.0  # total probability of the other spellings of the choices
     top: int = -1  # the most likely next token after the context; -1 where it was not read
     order: int = -1  # lowest index of a choice that was read, whose row gives `top` and `spelled`; -1 before any was
-    beside: Tokens | None = None  # other tokens at each position of the item's only choice, if any were read
+    beside: Tokens | None = (
+        None  # other tokens at each position of the item's only choice, if any were read
+    )
 
     @classmethod
     def of(cls, choices: int) -> Self:
         """Return the scores of an item before any of its choices is read."""
-        return cls(logprobs=np.full(choices, np.nan), tokens=[np.empty(0)] * choices, greedy=np.zeros(choices, bool))
+        return cls(
+            logprobs=np.full(choices, np.nan),
+            tokens=[np.empty(0)] * choices,
+            greedy=np.zeros(choices, bool),
+        )
 
     @property
     def are_finite(self) -> bool:
@@ -60,11 +68,16 @@ class Scores:
     def merged(self, other: Scores) -> Scores:
         """Return these scores together with those of the same item from another process."""
         # The lowest choice decides, so that the result does not depend on which process read what.
-        first = min((one for one in (self, other) if one.top >= 0), key=lambda one: one.order, default=self)
+        first = min(
+            (one for one in (self, other) if one.top >= 0), key=lambda one: one.order, default=self
+        )
         return replace(
             first,
             logprobs=np.where(np.isnan(self.logprobs), other.logprobs, self.logprobs),
-            tokens=[own if own.size else read for own, read in zip(self.tokens, other.tokens, strict=True)],
+            tokens=[
+                own if own.size else read
+                for own, read in zip(self.tokens, other.tokens, strict=True)
+            ],
             greedy=self.greedy | other.greedy,
             beside=self.beside or other.beside,
         )
@@ -92,7 +105,9 @@ class Readout:
     With `greedy` the choices that greedy decoding would generate are found too.
     """
 
-    def __init__(self, batch: Batch, encoded: Sequence[Encoded], *, greedy: bool, beside: Beside = 0) -> None:
+    def __init__(
+        self, batch: Batch, encoded: Sequence[Encoded], *, greedy: bool, beside: Beside = 0
+    ) -> None:
         self._requests = [request for row in batch.rows for request in row.requests]
         needed, width = batch.needed, batch.width
         # Of each request, the indices in `batch.needed` of its positions.
@@ -112,10 +127,18 @@ class Readout:
             for item, number in lowest.items()
         }
         firsts = [self._indices[number][0] for number in self._spelled]
-        spelled = [np.full(len(others), first) for first, others in zip(firsts, self._spelled.values(), strict=True)]
+        spelled = [
+            np.full(len(others), first)
+            for first, others in zip(firsts, self._spelled.values(), strict=True)
+        ]
         self.most = beside if isinstance(beside, int) else 0
-        self._given = [] if isinstance(beside, int) else [beside[request.item] for request in self._requests]
-        given = [np.repeat(index, ids.shape[1]) for index, ids in zip(self._indices, self._given, strict=False)]
+        self._given = (
+            [] if isinstance(beside, int) else [beside[request.item] for request in self._requests]
+        )
+        given = [
+            np.repeat(index, ids.shape[1])
+            for index, ids in zip(self._indices, self._given, strict=False)
+        ]
         targets = [np.array(request.targets, np.int64) for request in self._requests]
         others = [np.array(ids, np.int64) for ids in self._spelled.values()]
         tokens = np.concatenate([*targets, *others, *(ids.ravel() for ids in self._given)])
@@ -137,7 +160,9 @@ class Readout:
         others = dict(zip(self._spelled, read, strict=True))
         beside = self._tokens_beside(given, numbers[len(self.rows) + len(self.likeliest) :])
         offset = 0
-        for number, (request, indices) in enumerate(zip(self._requests, self._indices, strict=True)):
+        for number, (request, indices) in enumerate(
+            zip(self._requests, self._indices, strict=True)
+        ):
             own = logprobs[offset : offset + len(indices)]
             offset += len(indices)
             scores = found[request.item]
@@ -148,7 +173,9 @@ class Readout:
             if number in others and not 0 <= scores.order <= request.choice:
                 top = int(likeliest[np.searchsorted(self.likeliest, indices[0])])
                 spelled = float(np.exp(others[number]).sum())
-                found[request.item] = replace(scores, top=top, spelled=spelled, order=request.choice)
+                found[request.item] = replace(
+                    scores, top=top, spelled=spelled, order=request.choice
+                )
             if beside:
                 found[request.item] = replace(found[request.item], beside=beside[number])
 
@@ -161,7 +188,10 @@ class Readout:
         if not self.most:
             return []
         ids, logprobs = tops.reshape(2, -1, self.most)
-        return [Tokens(ids=ids[index].astype(np.int64), logprobs=logprobs[index]) for index in self._indices]
+        return [
+            Tokens(ids=ids[index].astype(np.int64), logprobs=logprobs[index])
+            for index in self._indices
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +241,10 @@ def decide(
     found = choices.decide(scores, k, golds)
     chosen = int(found.chosen[0])
     return ChoiceReadout(
-        chosen=chosen, correct=chosen in answers, gold_share=float(found.share[0]), margin=float(found.margin[0])
+        chosen=chosen,
+        correct=chosen in answers,
+        gold_share=float(found.share[0]),
+        margin=float(found.margin[0]),
     )
 
 

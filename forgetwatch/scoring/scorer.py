@@ -53,7 +53,11 @@ CANNOT_GENERATE: Final = "unscored: the model cannot generate here"
 
 
 def score(
-    model: nn.Module, tokenizer: Any, probe: Probe, *, progress: Callable[[int, int], None] | None = None
+    model: nn.Module,
+    tokenizer: Any,
+    probe: Probe,
+    *,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Snapshot:
     """Return one model's outcomes on one probe: a Snapshot, one row per item.
 
@@ -125,9 +129,15 @@ class Scorer:
         # One process that failed alone would let the others wait for it.
         info, self._longest = on_all_processes(facts)
         generated = [
-            n for n, item in enumerate(probe) if probe.is_generated(item) and (item.task, item.id) not in left_out
+            n
+            for n, item in enumerate(probe)
+            if probe.is_generated(item) and (item.task, item.id) not in left_out
         ]
-        self._generated = GeneratedItems(probe, generated, tokenizer, max_length=self._longest) if generated else None
+        self._generated = (
+            GeneratedItems(probe, generated, tokenizer, max_length=self._longest)
+            if generated
+            else None
+        )
         self._encoded = on_all_processes(lambda: self._encode(tokenizer, progress))
         keys = [item.content_hash for item in probe] * (len(self._encoded) // len(probe))
         self._check_vocabulary(info.vocabulary)
@@ -157,11 +167,15 @@ class Scorer:
         The same object counts as another one if it was changed in place, such as by `add_tokens`.
         """
         state, (known, known_state) = tokenizer_state(tokenizer), self._alike
-        if state == known_state and (tokenizer is known or tokenizer_settings(tokenizer) is not None):
+        if state == known_state and (
+            tokenizer is known or tokenizer_settings(tokenizer) is not None
+        ):
             return True
         # Also as the first one does now, if it is as it was: a chat template may name the date.
         first_is_unchanged = tokenizer is not self._tokenizer
-        if self._generated is not None and not self._generated.encodes_alike(tokenizer, or_now=first_is_unchanged):
+        if self._generated is not None and not self._generated.encodes_alike(
+            tokenizer, or_now=first_is_unchanged
+        ):
             return False
         is_alike = self._encode(tokenizer) == self._encoded
         if not is_alike and first_is_unchanged:
@@ -212,7 +226,9 @@ class Scorer:
             scores = self.engine.score(model, by_items)
             scored = time.perf_counter()
             if self._generated and obstacle:
-                generated = self._generated.unscored(f"{CANNOT_GENERATE.removeprefix('unscored: ')}: {obstacle}")
+                generated = self._generated.unscored(
+                    f"{CANNOT_GENERATE.removeprefix('unscored: ')}: {obstacle}"
+                )
             elif self._generated:
                 budget = self.engine.token_budget
                 generator = ModelGenerator(model, self._tokenizer, token_budget=budget)
@@ -231,12 +247,17 @@ class Scorer:
         rows: list[dict[str, Any]] = []
         for index in range(len(self.probe)):
             row = self._row(index, scores)
-            if index in generated:  # the generated answers decide, and the scored choices are kept as `forced_correct`
+            if (
+                index in generated
+            ):  # the generated answers decide, and the scored choices are kept as `forced_correct`
                 if row.get("choice_logprobs") is not None:
                     row["forced_correct"] = row.get("correct")
                 row["unstable"] = None
             rows += [{**row, **answer} for answer in generated.get(index, [{}])]
-        columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)}
+        columns = {
+            name: [row.get(name) for row in rows]
+            for name in dict.fromkeys(n for row in rows for n in row)
+        }
         return Snapshot.from_columns(columns, meta)
 
     def _setting(self) -> dict[str, Any]:
@@ -262,7 +283,10 @@ class Scorer:
 
         Batches were halved down to single rows.
         """
-        longest = max((len(one.context) + max(map(len, one.choices), default=0) for one in self._encoded), default=0)
+        longest = max(
+            (len(one.context) + max(map(len, one.choices), default=0) for one in self._encoded),
+            default=0,
+        )
         budget = self.engine.token_budget
         return explain_out_of_memory(
             f"scoring {model_name(model)} on items of up to {longest:,} tokens, in batches of {budget:,}",
@@ -283,7 +307,10 @@ class Scorer:
         )
 
     def _check_vocabulary(self, size: int) -> None:
-        highest = max((max(ids) for one in self._encoded for ids in (one.context, *one.choices) if ids), default=0)
+        highest = max(
+            (max(ids) for one in self._encoded for ids in (one.context, *one.choices) if ids),
+            default=0,
+        )
         if highest >= size:
             raise ScoringError(
                 f"the tokenizer gives token id {highest}, and the model's vocabulary has {size} tokens; "
@@ -305,14 +332,19 @@ class Scorer:
             "outcome": "ok",
         }
         if item.choices and item.answers:
-            row |= {"gold": item.answers[0], "golds": list(item.answers) if len(item.answers) > 1 else None}
+            row |= {
+                "gold": item.answers[0],
+                "golds": list(item.answers) if len(item.answers) > 1 else None,
+            }
         # Of the norm `unconditional` the choices without their prompts come after all items.
         own, prior = scores.get(index), scores.get(len(self.probe) + index)
         needs_prior = self.probe.norm == "unconditional" and not item.is_passage
         if own is None or (needs_prior and prior is None):
             missing = self._encoded[len(self.probe) + index] if own is not None else encoded
             if not missing.unscored:
-                raise ScoringError(f"item {item.id!r} was not scored; check that all processes evaluate the same items")
+                raise ScoringError(
+                    f"item {item.id!r} was not scored; check that all processes evaluate the same items"
+                )
             return row | {"outcome": f"unscored: {missing.unscored}"}
         row |= {"prompt_hash": encoded.prompt_hash}
         if not own.are_finite or (prior is not None and not prior.are_finite):
@@ -320,15 +352,25 @@ class Scorer:
             wrong = {"correct": False, "gold_share": 0.0 if item.choices else None}
             return row | {"outcome": NOT_FINITE, **({} if item.is_passage else wrong)}
         if item.is_passage:  # nothing is chosen, and nothing is right or wrong
-            unit = {f"choice_{name}": values.tolist() for name, values in lengths(encoded, leading_space=True).items()}
+            unit = {
+                f"choice_{name}": values.tolist()
+                for name, values in lengths(encoded, leading_space=True).items()
+            }
             return row | {"choice_logprobs": own.logprobs.tolist(), **unit}
         if not item.choices:  # the answer was read, and nothing was chosen among options
-            return row | {"choice_logprobs": own.logprobs.tolist(), "correct": bool(own.greedy.any())}
+            return row | {
+                "choice_logprobs": own.logprobs.tolist(),
+                "correct": bool(own.greedy.any()),
+            }
         return row | self._choice_columns(item, encoded, own, prior)
 
-    def _choice_columns(self, item: Item, encoded: Encoded, scores: Scores, prior: Scores | None) -> dict[str, Any]:
+    def _choice_columns(
+        self, item: Item, encoded: Encoded, scores: Scores, prior: Scores | None
+    ) -> dict[str, Any]:
         unit, priors = lengths(encoded), None if prior is None else prior.logprobs
-        decision = decide(scores.logprobs, lengths=unit, norm=self.probe.norm, answers=item.answers, priors=priors)
+        decision = decide(
+            scores.logprobs, lengths=unit, norm=self.probe.norm, answers=item.answers, priors=priors
+        )
         return {
             "chosen": decision.chosen,
             "correct": decision.correct,

@@ -31,11 +31,15 @@ class SlicedScorer:
         settings: Further arguments of `Scorer`.
     """
 
-    def __init__(self, probe: Probe, tokenizer: Any, model: nn.Module, *, size: int | None, **settings: Any) -> None:
+    def __init__(
+        self, probe: Probe, tokenizer: Any, model: nn.Module, *, size: int | None, **settings: Any
+    ) -> None:
         size = size or len(probe)
         slices = [probe.items[start : start + size] for start in range(0, len(probe), size)]
         self._size, self._probe = size, probe
-        self._scorers = [Scorer(probe.with_items(items), tokenizer, model, **settings) for items in slices]
+        self._scorers = [
+            Scorer(probe.with_items(items), tokenizer, model, **settings) for items in slices
+        ]
 
     def encodes_alike(self, tokenizer: Any) -> bool:
         """Return whether a tokenizer gives the token ids that are scored."""
@@ -57,14 +61,18 @@ class SlicedScorer:
         for scorer in self._scorers:
             if scorer is not first:
                 scorer.engine.follow(first.engine)
-            parts.append(scorer.score(model, step=step, progress=self._whole(progress, slices=len(parts))))
+            parts.append(
+                scorer.score(model, step=step, progress=self._whole(progress, slices=len(parts)))
+            )
             if len(parts) < len(self._scorers) and on_main_process(ends):
                 break
         if len(self._scorers) == 1:
             return parts[0]
         self._scorers, whole = self._scorers[: len(parts)], parts[0]
         self._probe = probe = self._probe.head(len(parts) * self._size)
-        seconds = {name: sum(part.meta[name] for part in parts) for name in ("seconds", "written_seconds")}
+        seconds = {
+            name: sum(part.meta[name] for part in parts) for name in ("seconds", "written_seconds")
+        }
         settings = {
             "probe": {**whole.meta["probe"], "fingerprint": probe.fingerprint, "items": len(probe)},
             "batch": {**whole.meta["batch"], "slice": self._size},

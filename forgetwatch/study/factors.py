@@ -125,11 +125,19 @@ def trends(study: Study) -> list[Trend]:
 def _trends_of(study: Study, rate: Rate) -> list[Trend]:
     pairs = [one for one in study.compared if math.isfinite(one.unclipped(rate))]
     outcome = np.array([one.unclipped(rate) for one in pairs])
-    families = np.unique([one.pair.family for one in pairs], return_inverse=True)[1] if pairs else np.empty(0, int)
+    families = (
+        np.unique([one.pair.family for one in pairs], return_inverse=True)[1]
+        if pairs
+        else np.empty(0, int)
+    )
     covariates = _covariates([one.pair for one in pairs])
     columns = {name: values for one in covariates for name, values in one.columns.items()}
     stages = [one for one in covariates if one.name == STAGE]
-    every = np.flatnonzero(np.isfinite([*columns.values()]).all(axis=0)) if columns else np.empty(0, int)
+    every = (
+        np.flatnonzero(np.isfinite([*columns.values()]).all(axis=0))
+        if columns
+        else np.empty(0, int)
+    )
     together = _slopes(outcome, covariates, families, every)
     found = []
     for one in covariates:
@@ -157,7 +165,9 @@ def _trends_of(study: Study, rate: Rate) -> list[Trend]:
 _UNKNOWN: Final = Slope(slope=math.nan, error=math.nan, degrees=0.0)
 
 
-def _slopes(outcome: Floats, covariates: Sequence[_Covariate], families: Ints, rows: Ints) -> dict[str, Slope]:
+def _slopes(
+    outcome: Floats, covariates: Sequence[_Covariate], families: Ints, rows: Ints
+) -> dict[str, Slope]:
     """Return the slopes over some pairs, without the words that none of them has.
 
     Where none has the word that the others are compared with, these are held by another one, and have no slope.
@@ -165,7 +175,11 @@ def _slopes(outcome: Floats, covariates: Sequence[_Covariate], families: Ints, r
     columns: dict[str, Floats] = {}
     held: set[str] = set()
     for one in covariates:
-        own = {name: values[rows] for name, values in one.columns.items() if one.unit or values[rows].any()}
+        own = {
+            name: values[rows]
+            for name, values in one.columns.items()
+            if one.unit or values[rows].any()
+        }
         if own and not one.unit and np.any([*own.values()], axis=0).all():
             own.pop(next(iter(own)))
             held |= own.keys()
@@ -183,10 +197,14 @@ def not_asked(study: Study) -> list[str]:
         given = [pair.covariates[name] for pair in pairs if name in pair.covariates]
         known = [value for value in given if value == value]  # nan is unknown
         if name not in asked:
-            why = {0: "no pair has it", 1: "only one pair has it"}.get(len(known), "the same in all pairs")
+            why = {0: "no pair has it", 1: "only one pair has it"}.get(
+                len(known), "the same in all pairs"
+            )
             told.append(f"{name}: {why}; not asked")
     if asked and not any(pair.names_family for pair in pairs):
-        told.append("no pair names its family: pairs of one base count as one, and each other base as its own")
+        told.append(
+            "no pair names its family: pairs of one base count as one, and each other base as its own"
+        )
     return told
 
 
@@ -200,15 +218,24 @@ class _Covariate(NamedTuple):
 
 def scales(study: Study) -> dict[str, bool]:
     """Name the covariates that are numbers, such as the size; True for those that count by their logarithm."""
-    return {one.name: one.unit == TENFOLD for one in _covariates([one.pair for one in study.compared]) if one.unit}
+    return {
+        one.name: one.unit == TENFOLD
+        for one in _covariates([one.pair for one in study.compared])
+        if one.unit
+    }
 
 
 def _covariates(pairs: Sequence[Pair]) -> list[_Covariate]:
     """Return the covariates that at least two pairs differ in."""
-    given = [{STAGE: pair.stage, "size": pair.size, "data": pair.data, **pair.covariates} for pair in pairs]
+    given = [
+        {STAGE: pair.stage, "size": pair.size, "data": pair.data, **pair.covariates}
+        for pair in pairs
+    ]
     found = []
     for name in dict.fromkeys(name for one in given for name in one):
-        values = [None if one.get(name) != one.get(name) else one.get(name) for one in given]  # nan is unknown
+        values = [
+            None if one.get(name) != one.get(name) else one.get(name) for one in given
+        ]  # nan is unknown
         known = [value for value in values if value is not None]
         if len(set(known)) < 2:
             continue
@@ -261,7 +288,9 @@ def findings(study: Study) -> list[Finding]:
     for one in study.compared:
         if one.pair.kind is not None:
             kinds.setdefault(one.pair.kind, []).append(one)
-    domain, base, instruct = (kinds.get(kind, []) for kind in ("continual-pretraining", "from-base", "from-instruct"))
+    domain, base, instruct = (
+        kinds.get(kind, []) for kind in ("continual-pretraining", "from-base", "from-instruct")
+    )
     little = [one for one in instruct if one.pair.data is not None and one.pair.data <= LITTLE_DATA]
     low, high, less = (f"{100 * bound:g}" for bound in (SMALL, LARGE, LESS))
     return [
@@ -299,7 +328,13 @@ def findings(study: Study) -> list[Finding]:
         _asked(
             4,
             f"a merge of both ends of a training does not reliably take more than {less} point off its forgetting",
-            [("forgetting of the merge less that of the training", _mean(_merges(study)), (-LESS, math.inf))],
+            [
+                (
+                    "forgetting of the merge less that of the training",
+                    _mean(_merges(study)),
+                    (-LESS, math.inf),
+                )
+            ],
             "a merge of A and B after A, and the pair of A and B",
         ),
     ]
@@ -325,13 +360,19 @@ def _mean(values: Sequence[tuple[float, str]]) -> _Mean | None:
     families = [family for _, family in known]
     codes = np.unique(families, return_inverse=True)[1]
     level = family_mean(np.array([value for value, _ in known]), codes)
-    return _Mean(value=level.slope, interval=level.interval, pairs=len(known), families=len(set(families)))
+    return _Mean(
+        value=level.slope, interval=level.interval, pairs=len(known), families=len(set(families))
+    )
 
 
 def _skills(pair: Compared) -> float:
     """Return the backward transfer of a pair in the categories that name math or logic; nan without one."""
     of_categories = pair.values("backward transfer").items()
-    found = [value.rate.mean for name, value in of_categories if any(word in name.lower() for word in _SKILLS)]
+    found = [
+        value.rate.mean
+        for name, value in of_categories
+        if any(word in name.lower() for word in _SKILLS)
+    ]
     return float(np.mean(found)) if found else math.nan
 
 
@@ -345,14 +386,20 @@ def _merges(study: Study) -> list[tuple[float, str]]:
             tuned = other.pair.after[0]
             ends = {before.location, tuned.location}
             scored = [(side.probe, side.decoding, side.rendering) for side in (merged, tuned)]
-            if other.pair.before == (before,) and ends == set(merged.merge or ()) and scored[0] == scored[1]:
+            if (
+                other.pair.before == (before,)
+                and ends == set(merged.merge or ())
+                and scored[0] == scored[1]
+            ):
                 change = one.total("forgetting").rate.mean - other.total("forgetting").rate.mean
                 found.append((change, one.pair.family))
                 break
     return found
 
 
-def _asked(number: int, claim: str, legs: Sequence[tuple[str, _Mean | None, Interval]], needs: str) -> Finding:
+def _asked(
+    number: int, claim: str, legs: Sequence[tuple[str, _Mean | None, Interval]], needs: str
+) -> Finding:
     """Return a finding with its answer: whether each mean lies between its bounds."""
     told: list[str] = []
     answers: list[Answer] = []

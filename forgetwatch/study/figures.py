@@ -51,15 +51,23 @@ def radar_figures(study: Study, stage: str) -> list[Callable[[], Figure]]:
     parts = -(-len(pairs) // _LINES)
     size = -(-len(pairs) // parts) if parts else 1
     # One scale for all stages, or the eye would compare circles of unlike size.
-    radii = {rate: [value.rate.mean for one in study.compared for value in one.values(rate).values()] for rate in RATES}
+    radii = {
+        rate: [value.rate.mean for one in study.compared for value in one.values(rate).values()]
+        for rate in RATES
+    }
     most = {rate: max(found, default=0.0) for rate, found in radii.items()}
     note = _left_out(len(pairs), len(of_stage))
-    return [partial(_radar, pairs[at : at + size], names, most, note) for at in range(0, len(pairs), size)]
+    return [
+        partial(_radar, pairs[at : at + size], names, most, note)
+        for at in range(0, len(pairs), size)
+    ]
 
 
 def _most_forgetting(pairs: Sequence[Compared]) -> list[Compared]:
     """Return the pairs that a figure names: all of them, or those with the highest 1->0, in the order of the study."""
-    highest = sorted(range(len(pairs)), key=lambda index: -pairs[index].averages.forgetting)[:_NAMED]
+    highest = sorted(range(len(pairs)), key=lambda index: -pairs[index].averages.forgetting)[
+        :_NAMED
+    ]
     return [pairs[index] for index in sorted(highest)]
 
 
@@ -70,7 +78,9 @@ def _left_out(named: int, pairs: int) -> str | None:
     return f"in the radars: the {named} of {count(pairs)} pairs with the highest 1→0; the tables have all"
 
 
-def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, float], note: str | None) -> Figure:
+def _radar(
+    pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, float], note: str | None
+) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -89,8 +99,14 @@ def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, 
                 "linestyle": _DASHES[(number // len(_COLORS) + number) % len(_DASHES)],
             }
             label = name_in(34, one.pair.name)
-            (line,) = panel.plot([*angles, angles[0]], closed, label=label, linewidth=1.6, markersize=4, **style)
-            numbers = (f"{name or NAMELESS} {100 * found[name].rate.mean:.1f} %" for name in names if name in found)
+            (line,) = panel.plot(
+                [*angles, angles[0]], closed, label=label, linewidth=1.6, markersize=4, **style
+            )
+            numbers = (
+                f"{name or NAMELESS} {100 * found[name].rate.mean:.1f} %"
+                for name in names
+                if name in found
+            )
             set_tooltip(line, f"{one.pair.name}, {rate}: {', '.join(numbers)}")
         panel.set_theta_zero_location("N")
         panel.set_theta_direction(-1)
@@ -98,7 +114,9 @@ def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, 
         for angle, label in zip(angles, panel.get_xticklabels(), strict=True):
             # Beside the circle a label begins or ends at it: a centred one would cross the outermost ring.
             side = math.sin(angle)
-            label.set_horizontalalignment("left" if side > 0.2 else "right" if side < -0.2 else "center")
+            label.set_horizontalalignment(
+                "left" if side > 0.2 else "right" if side < -0.2 else "center"
+            )
         panel.set_ylim(0, max(100 * most[rate] * 1.05, 1))
         panel.yaxis.set_major_locator(MaxNLocator(4))
         panel.yaxis.set_major_formatter(lambda value, _: f"{value:g} %")
@@ -114,4 +132,6 @@ def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, 
 def _two_lines(name: str) -> str:
     """Return the name of an axis, on two lines if it is long: the circle gets what its names leave."""
     line = name_in(28, name)
-    return "\n".join(textwrap.wrap(line, 14, max_lines=2, placeholder="…")) if len(line) > 14 else line
+    return (
+        "\n".join(textwrap.wrap(line, 14, max_lines=2, placeholder="…")) if len(line) > 14 else line
+    )

@@ -91,20 +91,30 @@ class Averages:
     def of(cls, comparison: Comparison) -> Averages:
         """Return the averages of a comparison."""
         whole = comparison.all
-        tasks = [(group.n, group.forgotten, group.gained) for group in comparison.by("task").values() if group.n]
+        tasks = [
+            (group.n, group.forgotten, group.gained)
+            for group in comparison.by("task").values()
+            if group.n
+        ]
         # Items without a task. Rounded, because means over samples carry errors, and no loss may come from one.
         n, forgotten, gained = (
             round(of_all - sum(of_tasks), 9)
-            for of_all, *of_tasks in zip((whole.n, whole.forgotten, whole.gained), *tasks, strict=True)
+            for of_all, *of_tasks in zip(
+                (whole.n, whole.forgotten, whole.gained), *tasks, strict=True
+            )
         )
         tasks += [(n, forgotten, gained)] if n else []
         lost = np.array([(forgotten - gained) / n for n, forgotten, gained in tasks])
         return cls(
             tasks=len(tasks),
             conventional=float(np.maximum(lost, 0).mean()) if tasks else math.nan,
-            forgetting=float(np.mean([forgotten / n for n, forgotten, _ in tasks])) if tasks else math.nan,
+            forgetting=float(np.mean([forgotten / n for n, forgotten, _ in tasks]))
+            if tasks
+            else math.nan,
             forgotten=whole.forgotten,
-            in_tasks_that_fell=sum(forgotten for (_, forgotten, _), fell in zip(tasks, lost > 0, strict=True) if fell),
+            in_tasks_that_fell=sum(
+                forgotten for (_, forgotten, _), fell in zip(tasks, lost > 0, strict=True) if fell
+            ),
         )
 
 
@@ -137,12 +147,17 @@ class Compared:
     def values(self, rate: Rate) -> dict[str, Value]:
         """Return the value of each category."""
         which, ceilings = RATES.index(rate), self.means.ceilings_by_category
-        return {name: Value(rates[which], ceilings[name][which]) for name, rates in self.means.by_category.items()}
+        return {
+            name: Value(rates[which], ceilings[name][which])
+            for name, rates in self.means.by_category.items()
+        }
 
     def total(self, rate: Rate) -> Value:
         """Return the value of all categories: the mean over them."""
         which = RATES.index(rate)
-        return Value((self.means.forgetting, self.means.backward_transfer)[which], self.means.ceilings[which])
+        return Value(
+            (self.means.forgetting, self.means.backward_transfer)[which], self.means.ceilings[which]
+        )
 
     def unclipped(self, rate: Rate) -> float:
         """Return the mean over categories that is not clipped at 0, as the trends take it."""
@@ -163,7 +178,11 @@ class Compared:
     def worst(self) -> str:
         """The categories that fell most beyond chance, with their shrunk changes in points; a dash for none."""
         fell = [one for one in ranked_categories(self.comparison)[0] if one.side == "below"]
-        return listed([f"{one.group.name} {points(one.change)}" for one in fell]) if fell else MISSING_CELL
+        return (
+            listed([f"{one.group.name} {points(one.change)}" for one in fell])
+            if fell
+            else MISSING_CELL
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +235,9 @@ def run_study(plan: Plan, sources: Sources, *, on_pair: Callable[[int, Pair], No
     results: list[Compared | Failed] = []
     for number, pair in enumerate(plan.pairs, 1):
         on_pair(number, pair)
-        if number == 1:  # after the first line, a probe of the hub takes a while; before any model is scored
+        if (
+            number == 1
+        ):  # after the first line, a probe of the hub takes a while; before any model is scored
             for source in filter(is_model, plan.sources):
                 sources.probe_of(source)
         try:
@@ -230,7 +251,9 @@ def run_study(plan: Plan, sources: Sources, *, on_pair: Callable[[int, Pair], No
                 chance=plan.chance,
             )
             if not comparison.items.compared:
-                raise SnapshotError(f"none of the {comparison.items.unscored:,} items was scored on both sides")
+                raise SnapshotError(
+                    f"none of the {comparison.items.unscored:,} items was scored on both sides"
+                )
         except (ForgetwatchError, OSError) as error:
             reason = str(error)
             for option, key in _KEYS.items():
@@ -264,8 +287,15 @@ class Sources:
         is_alone: False where several processes score together.
     """
 
-    def __init__(self, folder: Path, resolve: Resolve, *, is_first: bool = True, is_alone: bool = True) -> None:
-        self._folder, self._resolve, self._is_first, self._is_alone = folder / _SNAPSHOTS, resolve, is_first, is_alone
+    def __init__(
+        self, folder: Path, resolve: Resolve, *, is_first: bool = True, is_alone: bool = True
+    ) -> None:
+        self._folder, self._resolve, self._is_first, self._is_alone = (
+            folder / _SNAPSHOTS,
+            resolve,
+            is_first,
+            is_alone,
+        )
         self.left_out: list[str] = []  # of the pair at hand
         self._probes: dict[str, Probe] = {}
         self._failed: dict[Path, str] = {}
@@ -277,14 +307,18 @@ class Sources:
         key = json.dumps([source.probe, dict(source.decoding), source.rendering], sort_keys=True)
         if key not in self._probes:
             probe = with_levels(load_probe(source.probe))
-            changes: dict[str, Any] = {} if source.rendering is None else {"rendering": source.rendering}
+            changes: dict[str, Any] = (
+                {} if source.rendering is None else {"rendering": source.rendering}
+            )
             if source.decoding:
                 own = probe.decoding.to_json() if isinstance(probe.decoding, Decoding) else {}
                 changes["decoding"] = {**own, **source.decoding}
             try:
                 self._probes[key] = replace(probe, **changes)
             except ForgetwatchError as error:
-                raise StudyError(f"{source.given}: the settings do not fit its probe: {error}") from error
+                raise StudyError(
+                    f"{source.given}: the settings do not fit its probe: {error}"
+                ) from error
         return self._probes[key]
 
     def sides(self, pair: Pair) -> tuple[Snapshot, Snapshot]:
@@ -325,7 +359,12 @@ class Sources:
             self._leave_out(pair, f"train is left out: {missing(error, what='train') or error}")
             return why_lost(before, after)
         keys = [(item.task, item.id) for item in probe]
-        return why_lost(before, after, near=dict(zip(keys, near.tolist(), strict=True)), answers=answers_of(probe))
+        return why_lost(
+            before,
+            after,
+            near=dict(zip(keys, near.tolist(), strict=True)),
+            answers=answers_of(probe),
+        )
 
     def with_distance(self, pair: Pair) -> Pair:
         """Return the pair with the measured distance of its weights, if its file asks for it; nan if it has none."""
@@ -335,9 +374,13 @@ class Sources:
         from forgetwatch.merge.weights import ModelPair
 
         try:
-            if not all(is_model(side) and side.merge is None for side in (pair.before[0], pair.after[0])):
+            if not all(
+                is_model(side) and side.merge is None for side in (pair.before[0], pair.after[0])
+            ):
                 raise StudyError("needed saved models on both sides")
-            ends = ModelPair(a=pair.before[0].location, b=pair.after[0].location, method="linear", alphas=())
+            ends = ModelPair(
+                a=pair.before[0].location, b=pair.after[0].location, method="linear", alphas=()
+            )
             distance = ends.distance().overall
         except ForgetwatchError as error:
             self._leave_out(pair, f"{DISTANCE}: {MEASURED} is left out: {error}")
@@ -346,7 +389,9 @@ class Sources:
 
     def _side(self, sources: Sequence[Source], pair: Pair) -> Snapshot:
         """Return the snapshot of one source, or of one for each seed, with the items that are in all of them."""
-        read = [self._read(source, ignore_examples=pair.allow_prompt_mismatch) for source in sources]
+        read = [
+            self._read(source, ignore_examples=pair.allow_prompt_mismatch) for source in sources
+        ]
         if len(read) == 1:
             return read[0]
         for snapshot in read:
@@ -369,7 +414,9 @@ class Sources:
                 f"all of their files; {remedy if in_all.any() else 'they have no item in common'}"
             )
         note = f"{int((~in_all).sum()):,} items that are not in the files of all its seeds are left out"
-        return replace(joined, table=joined.table.filter(pa.array(in_all[items])), notes=(*joined.notes, note))
+        return replace(
+            joined, table=joined.table.filter(pa.array(in_all[items])), notes=(*joined.notes, note)
+        )
 
     def _read(self, source: Source, *, ignore_examples: bool) -> Snapshot:
         if source.columns is not None:
@@ -390,7 +437,10 @@ class Sources:
         if self._is_alone:
             with suppress(SnapshotError, OSError):  # none, or a damaged one
                 kept = read_snapshot(path)
-                return replace(kept, meta={name: value for name, value in kept.meta.items() if name != "source"})
+                return replace(
+                    kept,
+                    meta={name: value for name, value in kept.meta.items() if name != "source"},
+                )
         # A model of several pairs fails once: to load it, or to run out of memory, may have taken an hour.
         if path in self._failed:
             raise StudyError(self._failed[path])

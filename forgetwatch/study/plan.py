@@ -56,7 +56,17 @@ _SCORED: Final = ("probe", "decoding", "rendering")
 _COMPARED: Final = ("on_mismatch", "allow_prompt_mismatch")
 _TOP: Final = ("name", *_SCORED, "categories", *_COMPARED, "chance", "stages")
 _STAGE: Final = ("name", "kind", "pairs")
-_PAIR: Final = ("name", "family", "size", "data", "covariates", "train", "before", "after", *_COMPARED)
+_PAIR: Final = (
+    "name",
+    "family",
+    "size",
+    "data",
+    "covariates",
+    "train",
+    "before",
+    "after",
+    *_COMPARED,
+)
 _MERGE: Final = ("merge", "alpha", *_SCORED)
 _SOURCE: Final = ("path", *_SCORED, "metric", "where", "map", "set", "match")
 Kind = Literal["continual-pretraining", "from-base", "from-instruct"]
@@ -75,7 +85,9 @@ class Source:
     given: str  # its path or model id as the file names it
     location: str  # the path from here, or the model id
     probe: str | None = None  # scores it if it is a model
-    decoding: Mapping[str, Any] = field(default_factory=dict)  # settings that differ from the probe's
+    decoding: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # settings that differ from the probe's
     rendering: Rendering | None = None  # replaces the probe's
     metric: str | None = None  # decides, if a log has several
     columns: ColumnMap | None = None  # those of a table under other names, and the rows that count
@@ -152,7 +164,9 @@ def read_plan(path: Path, *, probe: str | None = None) -> Plan:
             twice.
     """
     given = _mapping(read_plain_yaml(path, "a study in YAML", StudyError), str(path), _TOP)
-    defaults: dict[str, Plain] = {name: given[name] for name in (*_SCORED, *_COMPARED) if name in given}
+    defaults: dict[str, Plain] = {
+        name: given[name] for name in (*_SCORED, *_COMPARED) if name in given
+    }
     if probe is not None:
         defaults["probe"] = str(Path(probe).absolute()) if Path(probe).is_file() else probe
     reader = _Reader(path, defaults)
@@ -161,7 +175,9 @@ def read_plan(path: Path, *, probe: str | None = None) -> Plan:
         stage = _mapping(entry, f"{path}: stage {number}", _STAGE)
         name = _text(stage, "name", f"{path}: stage {number}")
         if name in stages:
-            raise StudyError(f"{path}: the stage {_short(name)} is there twice; give each stage a name of its own")
+            raise StudyError(
+                f"{path}: the stage {_short(name)} is there twice; give each stage a name of its own"
+            )
         where = f"{path}: stage {_short(name)}"
         kind = _choice(stage["kind"], get_args(Kind), f"{where}: kind") if "kind" in stage else None
         stages[name] = [reader.pair(one, where, name, kind) for one in _list(stage, "pairs", where)]
@@ -169,7 +185,9 @@ def read_plan(path: Path, *, probe: str | None = None) -> Plan:
     return Plan(
         name=_text(given, "name", str(path)) if "name" in given else path.stem,
         path=path,
-        categories=path.parent / _text(given, "categories", str(path)) if "categories" in given else None,
+        categories=path.parent / _text(given, "categories", str(path))
+        if "categories" in given
+        else None,
         chance=_choice(given.get("chance", "own"), get_args(ChanceRule), f"{path}: chance"),
         stages=tuple(stages),
         pairs=tuple(pair for pairs in stages.values() for pair in pairs),
@@ -182,7 +200,9 @@ class _Reader:
     def __init__(self, path: Path, defaults: Mapping[str, Plain]) -> None:
         self._path, self._defaults = path, defaults
         self._named: dict[str, str] = {}
-        for name in _SCORED:  # a wrong default is an error of the file, also where every side has its own
+        for (
+            name
+        ) in _SCORED:  # a wrong default is an error of the file, also where every side has its own
             if name in defaults:
                 self._scored({name: defaults[name]}, str(path))
 
@@ -199,7 +219,9 @@ class _Reader:
         self._named[name] = stage
         if lacking := [side for side in ("before", "after") if side not in entry]:
             raise StudyError(f"{where}: needed before and after, {lacking[0]} is missing")
-        before, after = (self._side(entry[side], f"{where}: {side}") for side in ("before", "after"))
+        before, after = (
+            self._side(entry[side], f"{where}: {side}") for side in ("before", "after")
+        )
         if min(len(before), len(after)) > 1 and len(before) != len(after):
             raise StudyError(
                 f"{where}: {len(before)} seeds before and {len(after)} after; give as many on both sides, or one on "
@@ -218,7 +240,9 @@ class _Reader:
             data=_number(entry["data"], f"{where}: data") if "data" in entry else None,
             before=before,
             after=after,
-            on_mismatch=_choice(on_mismatch or "error", get_args(OnMismatch), f"{where}: on_mismatch"),
+            on_mismatch=_choice(
+                on_mismatch or "error", get_args(OnMismatch), f"{where}: on_mismatch"
+            ),
             allow_prompt_mismatch=_truth(allowed or "false", f"{where}: allow_prompt_mismatch"),
         )
 
@@ -241,14 +265,22 @@ class _Reader:
     def _merged(self, given: Mapping[str, Plain], where: str) -> Source:
         """Return the source of a merge, which is made and scored."""
         models, alpha = given["merge"], given.get("alpha")
-        if not isinstance(models, list) or len(models) != 2 or not all(isinstance(one, str) for one in models):
+        if (
+            not isinstance(models, list)
+            or len(models) != 2
+            or not all(isinstance(one, str) for one in models)
+        ):
             raise StudyError(f"{where}: merge: needed two models, [A, B], got {_short(models)}")
         share = _value(alpha) if isinstance(alpha, str) else None
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
-            raise StudyError(f"{where}: alpha: needed the share of {models[1]}, 0 to 1, got {_short(alpha)}")
+            raise StudyError(
+                f"{where}: alpha: needed the share of {models[1]}, 0 to 1, got {_short(alpha)}"
+            )
         scored = self._scored({**self._defaults, **given}, where)
         if "probe" not in scored:
-            raise StudyError(f"{where}: merge: needed a probe (probe: NAME, or --probe), which scores the merged model")
+            raise StudyError(
+                f"{where}: merge: needed a probe (probe: NAME, or --probe), which scores the merged model"
+            )
         a, b = (self._location(str(one), where) for one in models)
         label = f"{models[0]} with {share} of {models[1]}"
         return Source(given=label, location=label, merge=(a, b), alpha=float(share), **scored)
@@ -258,11 +290,19 @@ class _Reader:
             return self._merged(_mapping(given, where, _MERGE), where)
         entry = {"path": given} if isinstance(given, str) else _mapping(given, where, _SOURCE)
         named = _text(entry, "path", where)
-        columns = _columns(entry, where) if any(name in entry for name in ("where", "map", "set", "match")) else None
+        columns = (
+            _columns(entry, where)
+            if any(name in entry for name in ("where", "map", "set", "match"))
+            else None
+        )
         if columns is not None and "metric" in entry:
-            raise StudyError(f"{where}: metric is for logs of other tools; map: {{correct: ...}} names the column")
+            raise StudyError(
+                f"{where}: metric is for logs of other tools; map: {{correct: ...}} names the column"
+            )
         scored = self._scored({**self._defaults, **entry}, where)
-        if "decoding" in entry and "decoding" in self._defaults:  # those of a side add to those of the study
+        if (
+            "decoding" in entry and "decoding" in self._defaults
+        ):  # those of a side add to those of the study
             for_all = self._scored({"decoding": self._defaults["decoding"]}, where)["decoding"]
             scored["decoding"] = {**for_all, **scored["decoding"]}
         return Source(
@@ -289,7 +329,9 @@ class _Reader:
         if "probe" in given:
             named = _text(given, "probe", where)
             local = self._path.parent / named
-            found["probe"] = str(local) if _is_there(local, f"{where}: probe") and local.is_file() else named
+            found["probe"] = (
+                str(local) if _is_there(local, f"{where}: probe") and local.is_file() else named
+            )
         if "decoding" in given:
             settings = _mapping(given["decoding"], f"{where}: decoding")
             found["decoding"] = {name: _value(value) for name, value in settings.items()}
@@ -299,7 +341,9 @@ class _Reader:
             except ForgetwatchError as error:
                 raise StudyError(f"{where}: {error}") from error
         if "rendering" in given:
-            found["rendering"] = _choice(given["rendering"], get_args(Rendering), f"{where}: rendering")
+            found["rendering"] = _choice(
+                given["rendering"], get_args(Rendering), f"{where}: rendering"
+            )
         return found
 
 
@@ -311,7 +355,9 @@ def _columns(entry: Mapping[str, Plain], where: str) -> ColumnMap:
     }
     match = _text(entry, "match", where) if "match" in entry else None
     try:
-        return ColumnMap(fields=named["map"], where=named["where"], constants=named["set"], match=match)
+        return ColumnMap(
+            fields=named["map"], where=named["where"], constants=named["set"], match=match
+        )
     except ForgetwatchError as error:
         raise StudyError(f"{where}: {error}") from error
 
@@ -321,9 +367,13 @@ def _covariates(given: Plain, where: str) -> dict[str, float | str]:
     found: dict[str, float | str] = {}
     for name, value in _mapping(given, where).items():
         if name in ("stage", "size", "data"):
-            raise StudyError(f"{where}: {name} is a key of the {'file' if name == 'stage' else 'pair'} itself")
+            raise StudyError(
+                f"{where}: {name} is a key of the {'file' if name == 'stage' else 'pair'} itself"
+            )
         if not isinstance(value, str) or not value.strip():
-            raise StudyError(f"{where}: needed a number or a word under {_short(name)}, got {_short(value)}")
+            raise StudyError(
+                f"{where}: needed a number or a word under {_short(name)}, got {_short(value)}"
+            )
         found[name] = _covariate(name, value.strip(), where)
         if name == DISTANCE:
             _check_distance(found[name], f"{where}: {name}")
@@ -332,22 +382,30 @@ def _covariates(given: Plain, where: str) -> dict[str, float | str]:
 
 def _covariate(name: str, value: str, where: str) -> float | str:
     if value.lower() in ("null", "~", "nan", ".nan", "none"):
-        raise StudyError(f"{where}: needed a number or a word under {_short(name)}; leave out what is not known")
+        raise StudyError(
+            f"{where}: needed a number or a word under {_short(name)}; leave out what is not known"
+        )
     if value.endswith("%"):
-        raise StudyError(f"{where}: needed a number under {_short(name)}, such as 0.3 for 30 %, got {_short(value)}")
+        raise StudyError(
+            f"{where}: needed a number under {_short(name)}, such as 0.3 for 30 %, got {_short(value)}"
+        )
     try:
         number = float(value)
     except ValueError:
         return _number(value, where) if re.fullmatch(r"[\d.,_]+[KMBTkmbt]", value) else value
     if not math.isfinite(number):
-        raise StudyError(f"{where}: needed a finite number under {_short(name)}, got {_short(value)}")
+        raise StudyError(
+            f"{where}: needed a finite number under {_short(name)}, got {_short(value)}"
+        )
     return number
 
 
 def _check_distance(value: float | str, where: str) -> None:
     is_number = isinstance(value, float) and value >= 0
     if value != MEASURED and not is_number:
-        raise StudyError(f"{where}: needed {MEASURED}, or a number of at least 0, got {_short(str(value))}")
+        raise StudyError(
+            f"{where}: needed {MEASURED}, or a number of at least 0, got {_short(str(value))}"
+        )
 
 
 def _check_kinds(pairs: Sequence[Pair], path: Path) -> None:
@@ -369,7 +427,9 @@ def _is_there(path: Path, where: str) -> bool:
     try:
         return path.exists()
     except OSError as error:
-        raise StudyError(f"{where}: {_short(str(path))} cannot be looked up ({error.strerror})") from error
+        raise StudyError(
+            f"{where}: {_short(str(path))} cannot be looked up ({error.strerror})"
+        ) from error
 
 
 def _mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> dict[str, Plain]:
@@ -377,14 +437,18 @@ def _mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> 
         raise StudyError(f"{where}: needed a mapping (key: value), got {_short(given)}")
     if known is not None and (unknown := [key for key in given if key not in known]):
         meant = did_you_mean(unknown[0], known)
-        raise StudyError(f"{where}: unknown key {_short(unknown[0])}{meant}; the keys are {', '.join(known)}")
+        raise StudyError(
+            f"{where}: unknown key {_short(unknown[0])}{meant}; the keys are {', '.join(known)}"
+        )
     return given
 
 
 def _list(given: Mapping[str, Plain], name: str, where: str) -> list[Plain]:
     found = given.get(name)
     if isinstance(found, (str, dict, type(None))) or not found:
-        raise StudyError(f"{where}: needed a list under {name}, at least one entry, got {_short(found)}")
+        raise StudyError(
+            f"{where}: needed a list under {name}, at least one entry, got {_short(found)}"
+        )
     return list(found)
 
 
@@ -403,7 +467,10 @@ def _choice(given: Plain, allowed: tuple[Any, ...], where: str) -> Any:
 
 
 def _truth(given: Plain, where: str) -> bool:
-    return bool(_choice(given.lower() if isinstance(given, str) else given, ("true", "false"), where) == "true")
+    return bool(
+        _choice(given.lower() if isinstance(given, str) else given, ("true", "false"), where)
+        == "true"
+    )
 
 
 def _number(given: Plain, where: str) -> float:
@@ -412,11 +479,17 @@ def _number(given: Plain, where: str) -> float:
     pattern = r"\s*((?:\d{1,3}(?:,\d{3})+|[\d_]*)(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*([KMBTkmbt]?)\s*"
     found = re.fullmatch(pattern, given) if isinstance(given, str) else None
     try:
-        value = float(found[1].replace(",", "")) * _TIMES.get(found[2].upper(), 1) if found else math.nan
+        value = (
+            float(found[1].replace(",", "")) * _TIMES.get(found[2].upper(), 1)
+            if found
+            else math.nan
+        )
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value > 0):
-        raise StudyError(f"{where}: needed a number above 0, such as 8e9 or 8B, got {_short(given)}")
+        raise StudyError(
+            f"{where}: needed a number above 0, such as 8e9 or 8B, got {_short(given)}"
+        )
     return value
 
 

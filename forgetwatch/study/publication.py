@@ -57,7 +57,17 @@ from forgetwatch.report.sections import group_cells, measure_tables
 from forgetwatch.study.factors import Finding, Trend, findings, not_asked, scales, trends
 from forgetwatch.study.figures import NAMELESS, radar_figures
 from forgetwatch.study.pairs import RATES, Compared, Failed, Rate, Study, Value
-from forgetwatch.text import between, brief, count, fit_ends, listed, one_line, percent, points, short_name
+from forgetwatch.text import (
+    between,
+    brief,
+    count,
+    fit_ends,
+    listed,
+    one_line,
+    percent,
+    points,
+    short_name,
+)
 from forgetwatch.visible_text import csv_cell, visible, without_folders
 
 if TYPE_CHECKING:
@@ -138,11 +148,18 @@ def draw_figures(study: Study, folder: Path, *, progress: Progress | None) -> di
     failed = {}
     for number, (name, figure) in enumerate(figures.items()):
         if progress:
-            progress(Done(count=number, total=len(figures), share=number / len(figures), unit="figures"))
+            progress(
+                Done(count=number, total=len(figures), share=number / len(figures), unit="figures")
+            )
         try:
             drawings[name] = _saved(figure, name, number, folder)
-        except Exception as error:  # whatever a plotting library raises; the numbers do not depend on it
-            drawings[name], failed[name] = None, " ".join(str(error).split()) or type(error).__name__
+        except (
+            Exception
+        ) as error:  # whatever a plotting library raises; the numbers do not depend on it
+            drawings[name], failed[name] = (
+                None,
+                " ".join(str(error).split()) or type(error).__name__,
+            )
             _remove_pictures(folder, [name])
     write_text(folder / PAGE, _page(study, drawings))
     return failed
@@ -151,7 +168,9 @@ def draw_figures(study: Study, folder: Path, *, progress: Progress | None) -> di
 def _saved(figure: _Figure, name: str, number: int, folder: Path) -> Markup | None:
     with drawn():
         made = figure.draw()
-        markup = svg(lambda: made, name=f"figure{number}", label=f"{name}; the tables have its numbers")
+        markup = svg(
+            lambda: made, name=f"figure{number}", label=f"{name}; the tables have its numbers"
+        )
         if figure.stage:  # on the page it is under a heading
             made.suptitle(name_in(80, figure.stage), fontsize=12, fontweight="bold")
         save_figures({name: made}, folder / "pictures")
@@ -161,7 +180,9 @@ def _saved(figure: _Figure, name: str, number: int, folder: Path) -> Markup | No
 def _remove_pictures(folder: Path, names: Iterable[str]) -> None:
     for name in names:
         for suffix in SUFFIXES:
-            with suppress(OSError):  # what cannot be removed cannot be drawn either, and is then named
+            with suppress(
+                OSError
+            ):  # what cannot be removed cannot be drawn either, and is then named
                 (folder / "pictures" / f"{name}{suffix}").unlink(missing_ok=True)
 
 
@@ -172,7 +193,10 @@ def study_json(study: Study) -> dict[str, Any]:
         "name": study.plan.name,
         "chance": study.plan.chance,
         "stages": [
-            {"name": stage, "pairs": [_pair_json(one) for one in study.results if one.pair.stage == stage]}
+            {
+                "name": stage,
+                "pairs": [_pair_json(one) for one in study.results if one.pair.stage == stage],
+            }
             for stage in study.plan.stages
         ],
         "trends": [_trend_json(one) for one in trends(study)],
@@ -185,12 +209,28 @@ def _trend_json(one: Trend) -> dict[str, Any]:
     def slope(found: Slope | None) -> dict[str, Any] | None:
         if found is None:
             return None
-        value = math.nan if math.isnan(found.error) else found.slope  # without an error it is no measurement
-        numbers = {"slope": value, "interval": found.interval, "degrees": found.degrees, "p_value": found.p_value}
-        numbers |= {"interval_of_all": found.interval_of(one.questions), "seen": found.seen(one.questions)}
+        value = (
+            math.nan if math.isnan(found.error) else found.slope
+        )  # without an error it is no measurement
+        numbers = {
+            "slope": value,
+            "interval": found.interval,
+            "degrees": found.degrees,
+            "p_value": found.p_value,
+        }
+        numbers |= {
+            "interval_of_all": found.interval_of(one.questions),
+            "seen": found.seen(one.questions),
+        }
         return {name: json_value(value) for name, value in numbers.items()}
 
-    own = {"rate": one.rate, "covariate": one.covariate, "unit": one.unit, "pairs": one.pairs, "families": one.families}
+    own = {
+        "rate": one.rate,
+        "covariate": one.covariate,
+        "unit": one.unit,
+        "pairs": one.pairs,
+        "families": one.families,
+    }
     own |= {"questions": one.questions, "held_pairs": one.held_pairs}
     return {**own, "alone": slope(one.alone), "held": slope(one.held)}
 
@@ -209,21 +249,29 @@ def _pair_json(result: Compared | Failed) -> dict[str, Any]:
         "after": [source.given for source in pair.after],
     }
     if isinstance(result, Failed):
-        return {**found, "error": result.reason, **dict.fromkeys(("verdict", "items", "paper", "averages", "groups"))}
+        return {
+            **found,
+            "error": result.reason,
+            **dict.fromkeys(("verdict", "items", "paper", "averages", "groups")),
+        }
     comparison = result.comparison
     tasks = [group_values(group) for group in comparison.by("task").values()]
     return {
         **found,
         "error": None,
         "labels": list(comparison.labels),
-        "verdict": {name: getattr(result.decision, name) for name in ("word", "answer", "sentence")},
+        "verdict": {
+            name: getattr(result.decision, name) for name in ("word", "answer", "sentence")
+        },
         "samples": comparison.samples,
         "items": json_value(vars(comparison.items)),
         "paper": {
             rate.replace(" ", "_"): {
                 **_value_json(result.total(rate)),
                 "unclipped": json_value(result.unclipped(rate)),
-                "by_category": {name: _value_json(value) for name, value in result.values(rate).items()},
+                "by_category": {
+                    name: _value_json(value) for name, value in result.values(rate).items()
+                },
             }
             for rate in RATES
         },
@@ -245,21 +293,40 @@ def study_rows(study: Study) -> Iterator[dict[str, Any]]:
     """Yield a row for each pair: what the file says of it, then its numbers by name, shares as fractions."""
     for one in study.compared:
         pair = one.pair
-        row: dict[str, Any] = {"stage": pair.stage, "pair": pair.name, "family": pair.family, "kind": pair.kind}
+        row: dict[str, Any] = {
+            "stage": pair.stage,
+            "pair": pair.name,
+            "family": pair.family,
+            "kind": pair.kind,
+        }
         row |= {"size": pair.size, "data": pair.data}
         row |= {f"covariate.{name}": json_value(value) for name, value in pair.covariates.items()}
         row["verdict"] = one.decision.word
         row |= {f"averages.{name}": json_value(value) for name, value in vars(one.averages).items()}
         row |= {number["quantity"]: number["value"] for number in long_rows([one.comparison.all])}
         for name, group in one.comparison.by("category").items():
-            row |= {f"category.{name}.{what}": getattr(group, what) for what in ("n", "forgotten", "gained")}
+            row |= {
+                f"category.{name}.{what}": getattr(group, what)
+                for what in ("n", "forgotten", "gained")
+            }
         for rate in RATES:
-            values = {"": one.total(rate), **{f"category.{name}.": value for name, value in one.values(rate).items()}}
+            values = {
+                "": one.total(rate),
+                **{f"category.{name}.": value for name, value in one.values(rate).items()},
+            }
             for where, value in values.items():
-                numbers = {"mean": value.rate.mean, "sd": value.rate.sd, "ceiling": value.ceiling.mean}
+                numbers = {
+                    "mean": value.rate.mean,
+                    "sd": value.rate.sd,
+                    "ceiling": value.ceiling.mean,
+                }
                 numbers |= {} if where else {"unclipped": one.unclipped(rate)}
                 own = f"{where}paper.{rate.replace(' ', '_')}"
-                row |= {f"{own}.{part}": number for part, number in numbers.items() if not math.isnan(number)}
+                row |= {
+                    f"{own}.{part}": number
+                    for part, number in numbers.items()
+                    if not math.isnan(number)
+                }
         yield row
 
 
@@ -270,7 +337,9 @@ def study_csv(study: Study) -> str:
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     for row in found:
-        writer.writerow({name: csv_cell(cell) if isinstance(cell, str) else cell for name, cell in row.items()})
+        writer.writerow(
+            {name: csv_cell(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
+        )
     return text.getvalue()
 
 
@@ -296,10 +365,15 @@ def _map_json(study: Study) -> Markup | None:
         for name, is_log in scales(study).items()
     ]
     axes.append({"column": _BEFORE, "label": "right before, %", "across": True, "log": False})
-    axes += [{"column": column, "label": label, "across": False, "log": False} for column, label in _UP.items()]
+    axes += [
+        {"column": column, "label": label, "across": False, "log": False}
+        for column, label in _UP.items()
+    ]
     told: dict[str, dict[str, str]] = {}
     for trend in trends(study):
-        told.setdefault(_column(trend.covariate), {})[f"paper.{trend.rate.replace(' ', '_')}.mean"] = f"{trend}."
+        told.setdefault(_column(trend.covariate), {})[
+            f"paper.{trend.rate.replace(' ', '_')}.mean"
+        ] = f"{trend}."
     names, rows_of = [axis["column"] for axis in axes], []
     for row in study_rows(study):
         point = {name: row[name] for name in ("pair", "stage", "family", "size")}
@@ -322,8 +396,17 @@ def study_latex(study: Study) -> str:
     for stage, rate, columns, every in parts:
         names = every[columns]
         body = [[name, *cells[columns]] for name, *cells in rows(study, stage, rate)]
-        lines += [r"\begin{table}", r"\centering\small", rf"\caption{{{_tex(stage)}: {rate}, \%, and its ceiling}}"]
-        lines += [rf"\begin{{tabular}}{{l{'r' * len(names)}}}", r"\toprule", _tex_row(["", *names]), r"\midrule"]
+        lines += [
+            r"\begin{table}",
+            r"\centering\small",
+            rf"\caption{{{_tex(stage)}: {rate}, \%, and its ceiling}}",
+        ]
+        lines += [
+            rf"\begin{{tabular}}{{l{'r' * len(names)}}}",
+            r"\toprule",
+            _tex_row(["", *names]),
+            r"\midrule",
+        ]
         lines += [*map(_tex_row, body[:-1]), r"\midrule", _tex_row(body[-1])]
         lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
     return "\n".join(lines)
@@ -333,7 +416,12 @@ _TEX_PAIRS: Final = 6
 """Pairs beside each other that fit a page."""
 _TEX: Final = {
     **{sign: rf"\{sign}" for sign in "&%$#_{}"},
-    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"},
+    **{
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "±": r"$\pm$",
+    },
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "→": r"$\rightarrow$"},
 }
 
@@ -351,7 +439,12 @@ def study_markdown(study: Study) -> str:
     """Return the Markdown of a study: pairs, averages, and the paper's tables."""
     lines = [f"# {escaped(study.plan.name)}", "", _facts(study), "", escaped(_verdicts(study)), ""]
     if study.failed:
-        lines += ["Not compared:", "", *(f"* {escaped(without_folders(one.reason))}" for one in study.failed), ""]
+        lines += [
+            "Not compared:",
+            "",
+            *(f"* {escaped(without_folders(one.reason))}" for one in study.failed),
+            "",
+        ]
     if study.compared:
         lines += ["## What averages hide", "", *_table(study, _AVERAGE_HEADINGS, _average_cells)]
         lines += ["## Every pair", "", *_table(study, _PAIR_HEADINGS, _pair_cells)]
@@ -364,7 +457,11 @@ def study_markdown(study: Study) -> str:
         if found_here := [one for one in findings(study) if study.plan.asks_for_findings]:
             lines += ["## The paper's findings, asked of this study", "", FINDINGS_ABOUT, ""]
             lines += [*table(FINDING_HEADINGS, [*map(_finding_cells, found_here)]), ""]
-        lines += ["## Corrected for guessing, %", "", *_table(study, _GUESSING_HEADINGS, _guessing_cells)]
+        lines += [
+            "## Corrected for guessing, %",
+            "",
+            *_table(study, _GUESSING_HEADINGS, _guessing_cells),
+        ]
         for title, headings, of_pairs in _measure_tables(study):
             lines += [f"## {title}", "", *table(headings, of_pairs), ""]
         lines += ["## The paper's tables", ""]
@@ -391,7 +488,15 @@ FINDINGS_ABOUT: Final = (
     "The abstract of arXiv 2510.17776 says small, low, moderate and large without numbers; the bounds here are ours. "
     "Intervals are of 95 % over model families."
 )
-TREND_HEADINGS: Final = ["rate", "goes with", "points", "others held", "would be seen", "pairs", "families"]
+TREND_HEADINGS: Final = [
+    "rate",
+    "goes with",
+    "points",
+    "others held",
+    "would be seen",
+    "pairs",
+    "families",
+]
 FINDING_HEADINGS: Final = ["finding", "here", "numbers"]
 
 
@@ -405,7 +510,11 @@ def _trend_cells(one: Trend) -> list[str]:
     name = f"{one.covariate}, per {one.unit}" if one.unit else one.covariate
     seen = MISSING_CELL if math.isnan(one.seen) else points(one.seen).lstrip("+")
     held = slope(one.held)
-    held += f", {count(one.held_pairs)} pairs" if one.held is not None and one.held_pairs != one.pairs else ""
+    held += (
+        f", {count(one.held_pairs)} pairs"
+        if one.held is not None and one.held_pairs != one.pairs
+        else ""
+    )
     return [one.rate, name, slope(one.alone), held, seen, count(one.pairs), count(one.families)]
 
 
@@ -433,7 +542,9 @@ def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
     stages = []
     for number, stage in enumerate(study.plan.stages, 1):
         if pairs := study.of_stage(stage):
-            own = [drawing for name, drawing in drawings.items() if name.startswith(f"radar-{number}-")]
+            own = [
+                drawing for name, drawing in drawings.items() if name.startswith(f"radar-{number}-")
+            ]
             names = [one.pair.name for one in pairs]
             tables = [(rate, names, rows(study, stage, rate)) for rate in RATES]
             seeds = any(one.comparison.samples > 1 for one in pairs)
@@ -453,7 +564,10 @@ def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
         stages=stages,
         about={"causes": CAUSES_ABOUT, "trends": TRENDS_ABOUT, "findings": FINDINGS_ABOUT},
         trends=(TREND_HEADINGS, [*map(_trend_cells, trends(study))]),
-        findings=(FINDING_HEADINGS, [*map(_finding_cells, findings(study))] if study.plan.asks_for_findings else []),
+        findings=(
+            FINDING_HEADINGS,
+            [*map(_finding_cells, findings(study))] if study.plan.asks_for_findings else [],
+        ),
         map=_map_json(study),
         notes=_notes(study),
         rule=_RULES[study.plan.chance],
@@ -461,11 +575,19 @@ def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
     )
 
 
-def _staged(study: Study, headings: Mapping[str, str], cells: Callable[[Compared], dict[str, str]]) -> dict[str, Any]:
+def _staged(
+    study: Study, headings: Mapping[str, str], cells: Callable[[Compared], dict[str, str]]
+) -> dict[str, Any]:
     """Return the section of a table of pairs under their stages, without the columns that no pair has."""
     found = {one.pair.name: cells(one) for one in study.compared}
-    kept = [name for name in headings if any(of_pair[name] != MISSING_CELL for of_pair in found.values())]
-    rows_of = {name: {column: of_pair[column] for column in kept} for name, of_pair in found.items()}
+    kept = [
+        name
+        for name in headings
+        if any(of_pair[name] != MISSING_CELL for of_pair in found.values())
+    ]
+    rows_of = {
+        name: {column: of_pair[column] for column in kept} for name, of_pair in found.items()
+    }
     stages = [
         (stage, [(one.pair.name, rows_of[one.pair.name]) for one in pairs])
         for stage in study.plan.stages
@@ -474,7 +596,9 @@ def _staged(study: Study, headings: Mapping[str, str], cells: Callable[[Compared
     return {"headings": {name: headings[name] for name in kept}, "stages": stages}
 
 
-def _table(study: Study, headings: Mapping[str, str], cells: Callable[[Compared], dict[str, str]]) -> list[str]:
+def _table(
+    study: Study, headings: Mapping[str, str], cells: Callable[[Compared], dict[str, str]]
+) -> list[str]:
     section = _staged(study, headings, cells)
     lines = [[pair, *of_pair.values()] for _, pairs in section["stages"] for pair, of_pair in pairs]
     return [*table(["pair", *section["headings"].values()], lines), ""]
@@ -486,7 +610,11 @@ def _measure_tables(study: Study) -> list[tuple[str, list[str], list[list[str]]]
 
 
 def _notes(study: Study) -> list[str]:
-    of_pairs = [(one.pair.name, note) for one in study.compared for note in (*one.comparison.notes, *one.left_out)]
+    of_pairs = [
+        (one.pair.name, note)
+        for one in study.compared
+        for note in (*one.comparison.notes, *one.left_out)
+    ]
     return [*not_asked(study), *(without_folders(f"{name}: {note}") for name, note in of_pairs)]
 
 
@@ -505,7 +633,8 @@ def _verdicts(study: Study) -> str:
     for one in study.compared:
         of_word.setdefault(one.decision.word, []).append(short_name(one.pair.name))
     told = [
-        f"{word} {count(len(names))}" + (f" ({listed(names)})" if word in ("KEPT", "FORGOT") else "")
+        f"{word} {count(len(names))}"
+        + (f" ({listed(names)})" if word in ("KEPT", "FORGOT") else "")
         for word, names in of_word.items()
     ]
     return f"{', '.join(told)} of {_pairs(len(study.compared))}" if told else ""
@@ -529,7 +658,9 @@ def study_table(study: Study, *, with_findings: bool = False) -> Lines:
                 lines.append(Text(f"{name} not compared", style="red"))
                 continue
             whole = one.comparison.all
-            averages = f"{percent(one.averages.conventional):>6} {percent(one.averages.forgetting):>6}"
+            averages = (
+                f"{percent(one.averages.conventional):>6} {percent(one.averages.forgetting):>6}"
+            )
             lines.append(
                 Text(
                     f"{name} {brief(whole.forgotten, 9):>9} {brief(whole.gained, 7):>7} {one.net_change:>22} {averages}"
@@ -537,14 +668,26 @@ def study_table(study: Study, *, with_findings: bool = False) -> Lines:
             )
     if study.compared:
         lines.append(Text(_verdicts(study)))
-        lines.append(Text("shown: the part of 1→0 that the mean accuracies of the tasks show, %", style="dim"))
+        lines.append(
+            Text(
+                "shown: the part of 1→0 that the mean accuracies of the tasks show, %", style="dim"
+            )
+        )
     if short := sum(any(_left_out(one)) for one in study.compared):
-        lines.append(Text(f"left out in {_pairs(short)}: questions unscored, or on one side alone", style="dim"))
+        lines.append(
+            Text(
+                f"left out in {_pairs(short)}: questions unscored, or on one side alone",
+                style="dim",
+            )
+        )
     lines += [Text(str(one)) for one in trends(study)]
     lines += [Text(f"note: {one}") for one in not_asked(study)]
     if with_findings:
         lines.append(Text("the paper's findings, asked of this study", style="bold"))
-        lines += [Text(f"{one.number}  {one.answer}: {one.claim}; {one.numbers}") for one in findings(study)]
+        lines += [
+            Text(f"{one.number}  {one.answer}: {one.claim}; {one.numbers}")
+            for one in findings(study)
+        ]
     return Lines(*lines)
 
 
@@ -597,7 +740,8 @@ def _average_cells(one: Compared) -> dict[str, str]:
         "conventional": percent(averages.conventional),
         "forgetting": percent(averages.forgetting),
         "forgotten": count(averages.forgotten),
-        "fell": count(averages.in_tasks_that_fell) + ("" if math.isnan(share) else f" ({percent(share)} %)"),
+        "fell": count(averages.in_tasks_that_fell)
+        + ("" if math.isnan(share) else f" ({percent(share)} %)"),
     }
 
 
@@ -609,7 +753,10 @@ def rows(study: Study, stage: str, rate: Rate) -> list[list[str]]:
     pairs = study.of_stage(stage)
     of_pairs = [one.values(rate) for one in pairs]
     body = [
-        [name or NAMELESS, *(found[name].text if name in found else MISSING_CELL for found in of_pairs)]
+        [
+            name or NAMELESS,
+            *(found[name].text if name in found else MISSING_CELL for found in of_pairs),
+        ]
         for name in study.categories
         if any(name in found for found in of_pairs)
     ]

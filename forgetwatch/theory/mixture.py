@@ -126,7 +126,9 @@ def flow(
     check_start(separation=separation, mass=mass, time=time)
     if objective == "forward":
         if target is not None:
-            raise ValueError(f"target is for objective='reverse', got target={target} with 'forward'; use replay")
+            raise ValueError(
+                f"target is for objective='reverse', got target={target} with 'forward'; use replay"
+            )
         if not 0 <= replay < 1:
             raise ValueError(f"replay must be a share from 0 to below 1, got {replay}")
         return _flow(_forward(separation, replay), mass, time)
@@ -134,7 +136,9 @@ def flow(
         if target is None or not 0 < target < 1:
             raise ValueError(f"objective='reverse' needs a target between 0 and 1, got {target}")
         if replay:
-            raise ValueError("replay changes no population gradient under objective='reverse'; see sampled()")
+            raise ValueError(
+                "replay changes no population gradient under objective='reverse'; see sampled()"
+            )
         x = grid(separation)
         return _flow(_reverse(x, separation, _log_mixture(x, separation, target)), mass, time)
     raise ValueError(f"objective must be 'forward' or 'reverse', got {objective!r}")
@@ -225,13 +229,17 @@ def sampled(
     """
     check_start(separation=separation, mass=mass, time=steps)
     if not 0 < target < 1 or not 0 <= replay < 1 or batch < 1:
-        raise ValueError("target must be between 0 and 1, replay a share below 1, and batch at least 1")
+        raise ValueError(
+            "target must be between 0 and 1, replay a share below 1, and batch at least 1"
+        )
     phi, masses, starved, largest = float(logit(mass)), [mass], 0, 0.0
     for _ in range(steps):
         now = float(expit(phi))
         is_old = rng.random(batch) < (1 - replay) * now + replay
         x = rng.standard_normal(batch) + np.where(is_old, 0.0, separation)
-        slope, weights = reverse_gradients(x, separation=separation, mass=now, target=target, replay=replay)
+        slope, weights = reverse_gradients(
+            x, separation=separation, mass=now, target=target, replay=replay
+        )
         starved += not is_old.any()
         largest = max(largest, float(weights.max()))
         phi -= rate * float(slope.mean())
@@ -261,7 +269,9 @@ def reverse_gradients(
 def check_start(*, separation: float, mass: float, time: float) -> None:
     """Raise a ValueError for a start outside the range of a flow."""
     if not (math.isfinite(separation) and separation >= 0):
-        raise ValueError(f"separation must be a number of standard deviations from 0, got {separation}")
+        raise ValueError(
+            f"separation must be a number of standard deviations from 0, got {separation}"
+        )
     if not 0 < mass < 1:
         raise ValueError(f"mass must be between 0 and 1, got {mass}")
     if not (math.isfinite(time) and time >= 0):
@@ -275,7 +285,9 @@ Slope: TypeAlias = Callable[[float], float]
 def _forward(separation: float, replay: float) -> Slope:
     x = grid(separation)
     data = replay * normal(x) + (1 - replay) * normal(x - separation)
-    return lambda mass: integral(data * responsibility(x, separation=separation, mass=mass), x) - mass
+    return lambda mass: (
+        integral(data * responsibility(x, separation=separation, mass=mass), x) - mass
+    )
 
 
 def _reverse(x: Array, separation: float, log_target: Array) -> Slope:
@@ -283,22 +295,32 @@ def _reverse(x: Array, separation: float, log_target: Array) -> Slope:
     difference = normal(x) - normal(x - separation)
 
     def slope(mass: float) -> float:
-        return -mass * (1 - mass) * integral(difference * (_log_mixture(x, separation, mass) - log_target), x)
+        return (
+            -mass
+            * (1 - mass)
+            * integral(difference * (_log_mixture(x, separation, mass) - log_target), x)
+        )
 
     return slope
 
 
 def _flow(slope: Slope, mass: float, time: float) -> Flow:
-    times, path = solve(lambda _, state: np.array([slope(float(expit(state[0])))]), [float(logit(mass))], time)
+    times, path = solve(
+        lambda _, state: np.array([slope(float(expit(state[0])))]), [float(logit(mass))], time
+    )
     return Flow(times=times, masses=expit(path[0]), drifts=np.zeros(len(times)))
 
 
-def solve(slope: Callable[[float, Array], Array], start: list[float], time: float) -> tuple[Array, Array]:
+def solve(
+    slope: Callable[[float, Array], Array], start: list[float], time: float
+) -> tuple[Array, Array]:
     """Return times and states, float64 [points] and [states, points], of a differential equation."""
     times = np.linspace(0.0, time, _POINTS_KEPT)
     if not time:
         return times, np.repeat(np.array(start)[:, None], len(times), axis=1)
-    found = solve_ivp(slope, (0.0, time), start, method="LSODA", t_eval=times, rtol=1e-8, atol=1e-10)
+    found = solve_ivp(
+        slope, (0.0, time), start, method="LSODA", t_eval=times, rtol=1e-8, atol=1e-10
+    )
     return times, np.asarray(found.y, dtype=np.float64)
 
 

@@ -108,7 +108,10 @@ def sdft(
 
     def target(state: Array) -> Mixture:
         source = {"base": np.array(first), "ema": state[3:], "live": state[:3]}[teacher]
-        drawn = [(1 - strength) * one + strength * other for one, other in zip(source, shown, strict=True)]
+        drawn = [
+            (1 - strength) * one + strength * other
+            for one, other in zip(source, shown, strict=True)
+        ]
         return float(drawn[0]), float(drawn[1]), float(drawn[2])
 
     def slope(_: float, state: Array) -> Array:
@@ -122,14 +125,18 @@ def sdft(
     return _path(times, path, bound=bound if moves else 0.0)
 
 
-def sdft_condition(*, mass: float, strength: float, teacher: Teacher, demonstrated: float) -> Condition:
+def sdft_condition(
+    *, mass: float, strength: float, teacher: Teacher, demonstrated: float
+) -> Condition:
     """Return whether SDFT keeps the old mass, and its end for means that stay.
 
     With the base as teacher the end lies between both; with a moving teacher it is that of the demonstrations.
     """
     check_start(separation=0.0, mass=mass, time=0.0)
     _check_sdft(strength, teacher, demonstrated, allow_zero=True)
-    rule = "the demonstrations hold the old behaviour" + (", or strength < 1" if teacher == "base" else "")
+    rule = "the demonstrations hold the old behaviour" + (
+        ", or strength < 1" if teacher == "base" else ""
+    )
     if strength == 0:
         return Condition(holds=True, end=mass, rule="no force: any mass stays, and noise moves it")
     if teacher != "base":
@@ -141,7 +148,13 @@ def sdft_condition(*, mass: float, strength: float, teacher: Teacher, demonstrat
 
 
 def ttt_discover(
-    *, separation: float, mass: float, log_utility: float, weight: float, time: float, moves: bool = True
+    *,
+    separation: float,
+    mass: float,
+    log_utility: float,
+    weight: float,
+    time: float,
+    moves: bool = True,
 ) -> PolicyFlow:
     """Return the flow of test-time training: the entropic utility of a reward, less a weighted KL to the start.
 
@@ -169,7 +182,12 @@ def ttt_discover(
         per_mode = gain / (1 + gain * (b * accepted[0] + (1 - b) * accepted[1]))
         shares = np.array([b, 1 - b])
         along = shares * per_mode * normal(middle - modes)
-        return np.array([b * (1 - b) * per_mode * (accepted[0] - accepted[1]), *(along if moves else (0.0, 0.0))])
+        return np.array(
+            [
+                b * (1 - b) * per_mode * (accepted[0] - accepted[1]),
+                *(along if moves else (0.0, 0.0)),
+            ]
+        )
 
     def slope(_: float, state: Array) -> Array:
         back = _reverse_gradient(x, state, first, moves=moves) if weight else np.zeros(3)
@@ -184,7 +202,9 @@ def ttt_discover(
     return _path(times, path, bound=bound if moves else 0.0)
 
 
-def ttt_discover_threshold(*, separation: float, mass: float, log_utility: float, kept: float = 0.0) -> float:
+def ttt_discover_threshold(
+    *, separation: float, mass: float, log_utility: float, kept: float = 0.0
+) -> float:
     """Return the weight of the KL from which on TTT-Discover keeps some old mass, for means that stay.
 
     Args:
@@ -199,14 +219,18 @@ def ttt_discover_threshold(*, separation: float, mass: float, log_utility: float
     check_start(separation=0.0 if math.isinf(separation) else separation, mass=mass, time=0.0)
     _check_ttt(log_utility, 0.0)
     if not 0 <= kept < mass:
-        raise ValueError(f"kept must be from 0 to below the mass at the beginning, {mass}, got {kept}")
+        raise ValueError(
+            f"kept must be from 0 to below the mass at the beginning, {mass}, got {kept}"
+        )
     if kept == 0 and math.isinf(separation):
         return 0.0
     room = _start_force(separation, mass) - _start_force(separation, kept)
     return _push(separation, kept, log_utility) / room
 
 
-def ttt_discover_condition(*, separation: float, mass: float, log_utility: float, weight: float) -> Condition:
+def ttt_discover_condition(
+    *, separation: float, mass: float, log_utility: float, weight: float
+) -> Condition:
     """Return whether TTT-Discover keeps the old mass, and its end, for means that stay.
 
     Overlap makes the KL to the start finite where the old mass is 0, so that a small weight keeps nothing.
@@ -221,7 +245,9 @@ def ttt_discover_condition(*, separation: float, mass: float, log_utility: float
         b = float(expit(phi))
         return _start_force(separation, b) - begin + _push(separation, b, log_utility) / weight
 
-    return Condition(holds=True, end=float(expit(brentq(excess, -700.0, float(logit(mass))))), rule=rule)
+    return Condition(
+        holds=True, end=float(expit(brentq(excess, -700.0, float(logit(mass))))), rule=rule
+    )
 
 
 def oapl(
@@ -251,7 +277,9 @@ def oapl(
     check_start(separation=separation, mass=mass, time=period)
     _check_oapl(gap, beta, syncs)
     x = grid(separation)
-    beyond = np.heaviside(np.arange(len(x)) - len(x) // 2, 0.5)  # the middle point of the grid is the step
+    beyond = np.heaviside(
+        np.arange(len(x)) - len(x) // 2, 0.5
+    )  # the middle point of the grid is the step
     state = np.array([float(logit(mass)), 0.0, separation])
     parts: list[tuple[Array, Array]] = [(np.zeros(1), state[:, None])]
     for number in range(syncs):
@@ -263,7 +291,10 @@ def oapl(
         times, path = solve(slope, state.tolist(), period)
         parts.append((times[1:] + number * period, path[:, 1:]))
         state = path[:, -1]
-    times, path = np.concatenate([one for one, _ in parts]), np.concatenate([one for _, one in parts], axis=1)
+    times, path = (
+        np.concatenate([one for one, _ in parts]),
+        np.concatenate([one for _, one in parts], axis=1),
+    )
     return Flow(times=times, masses=expit(path[0]), drifts=np.abs(path[1]))
 
 
@@ -275,10 +306,14 @@ def oapl_condition(*, mass: float, gap: float, beta: float, syncs: int) -> Condi
     check_start(separation=0.0, mass=mass, time=0.0)
     _check_oapl(gap, beta, syncs)
     end = float(expit(logit(mass) - syncs * gap / beta))
-    return Condition(holds=gap == 0 or syncs <= 1, end=end, rule="gap = 0, or the reference stays as it was")
+    return Condition(
+        holds=gap == 0 or syncs <= 1, end=end, rule="gap = 0, or the reference stays as it was"
+    )
 
 
-def _check_sdft(strength: float, teacher: str, demonstrated: float, *, allow_zero: bool = False) -> None:
+def _check_sdft(
+    strength: float, teacher: str, demonstrated: float, *, allow_zero: bool = False
+) -> None:
     if not 0 <= strength <= 1:
         raise ValueError(f"strength must be from 0 to 1, got {strength}")
     if teacher not in TEACHERS:

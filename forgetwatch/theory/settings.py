@@ -61,13 +61,17 @@ SETTINGS: Final = (
         method="SDFT",
         held=True,
         told="base teacher, demonstrations with old mass .7",
-        run=lambda d: sdft(separation=d, mass=MASS, strength=0.3, teacher="base", demonstrated=0.7, time=TIME),
+        run=lambda d: sdft(
+            separation=d, mass=MASS, strength=0.3, teacher="base", demonstrated=0.7, time=TIME
+        ),
     ),
     Setting(
         method="SDFT",
         held=False,
         told="moving teacher, demonstrations without the old",
-        run=lambda d: sdft(separation=d, mass=MASS, strength=0.3, teacher="ema", demonstrated=_LEAST, time=TIME),
+        run=lambda d: sdft(
+            separation=d, mass=MASS, strength=0.3, teacher="ema", demonstrated=_LEAST, time=TIME
+        ),
     ),
     Setting(
         method="TTT-Discover",
@@ -91,7 +95,9 @@ SETTINGS: Final = (
         method="OAPL",
         held=False,
         told="a new reference each 20",
-        run=lambda d: oapl(separation=d, mass=MASS, gap=1.0, beta=1.0, period=20.0, syncs=round(TIME / 20)),
+        run=lambda d: oapl(
+            separation=d, mass=MASS, gap=1.0, beta=1.0, period=20.0, syncs=round(TIME / 20)
+        ),
     ),
 )
 
@@ -103,15 +109,26 @@ def ends() -> list[tuple[Setting, list[Flow]]]:
 
 def table(found: list[tuple[Setting, list[Flow]]]) -> str:
     """Return the text of old mass and largest drift at each separation, with the bound of the drift."""
-    lines = [f"old mass at t = {TIME:g}, from {MASS:g}; drift: how far the old mode moved at most, in sd (bound)"]
+    lines = [
+        f"old mass at t = {TIME:g}, from {MASS:g}; drift: how far the old mode moved at most, in sd (bound)"
+    ]
     lines.append(f"{'':<22}{'':<7}" + "".join(f"{f'd = {d:g}':>13}" for d in SEPARATIONS))
     for one, flows in found:
         drifts = [_drift(flow) for flow in flows]
-        lines.append(f"{one.name:<22}{'mass':<7}" + "".join(f"{flow.mass:>13.3f}" for flow in flows))
+        lines.append(
+            f"{one.name:<22}{'mass':<7}" + "".join(f"{flow.mass:>13.3f}" for flow in flows)
+        )
         lines.append(f"{'':<22}{'drift':<7}" + "".join(f"{drift:>13}" for drift in drifts))
-    lines += ["", *(f"{one.name:<22}{one.told}" for one, _ in found), "", "the old behaviour stays if"]
+    lines += [
+        "",
+        *(f"{one.name:<22}{one.told}" for one, _ in found),
+        "",
+        "the old behaviour stays if",
+    ]
     lines += [f"{name:<22}{rule}" for name, rule in _rules()]
-    lines.append("The objectives are cited; their models in two modes, conditions and numbers are derived here.")
+    lines.append(
+        "The objectives are cited; their models in two modes, conditions and numbers are derived here."
+    )
     return "\n".join(lines)
 
 

@@ -39,10 +39,23 @@ from short_looks import no_picture
 from support import log_likelihood, model, probe, snapshot, tokenizer, trained, write_jsonl
 from tool_logs import choice_row, write_samples
 from torch.utils.data import Dataset
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, Trainer, TrainingArguments
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    Trainer,
+    TrainingArguments,
+)
 from typer.testing import CliRunner
 
-from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_snapshot, save_snapshot
+from forgetwatch import (
+    ForgetWatchCallback,
+    Probe,
+    Trajectory,
+    compare,
+    load_snapshot,
+    save_snapshot,
+)
 from forgetwatch.cli import app
 from forgetwatch.comparing.flips import flips
 from forgetwatch.comparing.groups import Group
@@ -84,7 +97,10 @@ def test_the_table_is_plain_text_that_fits_a_hundred_columns(folder: Path) -> No
 def test_json_goes_to_a_file_or_alone_to_stdout(run: Run, folder: Path) -> None:
     assert run("ok.csv", "after.csv", "--json", "o.json").status == 0
     document = json.loads((folder / "o.json").read_text())
-    assert (document["schema"], document["groups"][0]["forgotten"]) == ("forgetwatch/comparison@2", 1)
+    assert (document["schema"], document["groups"][0]["forgotten"]) == (
+        "forgetwatch/comparison@2",
+        1,
+    )
     assert json.loads(run("ok.csv", "after.csv", "--json", "-").stdout) == document
 
 
@@ -141,7 +157,9 @@ def test_wrong_usage_is_exit_status_two(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["file/o.json", "nowhere/o.json"])
-def test_json_that_cannot_be_written_is_one_line_and_no_folder_is_made(run: Run, folder: Path, target: str) -> None:
+def test_json_that_cannot_be_written_is_one_line_and_no_folder_is_made(
+    run: Run, folder: Path, target: str
+) -> None:
     (folder / "file").write_text("")
     done = run("ok.csv", "after.csv", "--json", target)
     assert (done.status, done.stderr.count("\n")) == (1, 1)
@@ -163,7 +181,9 @@ def test_a_probe_is_checked_even_where_no_model_is_scored(run: Run, folder: Path
     assert "a probe (questions), not outcomes" in done.stderr
 
 
-def test_checkpoint_folders_are_scored_and_compared(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_folders_are_scored_and_compared(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FORGETWATCH_CACHE", str(folder / "cache"))
     tok = tokenizer()
     for seed in (0, 1):
@@ -190,7 +210,10 @@ def outcomes(folder: Path, name: str, right: list[int], **columns: list[object])
 
 
 def test_a_second_measurement_is_counted_as_noise(run: Run, tmp_path: Path) -> None:
-    before, again = outcomes(tmp_path, "b.csv", [1, 1, 0, 0]), outcomes(tmp_path, "n.csv", [1, 0, 0, 0])
+    before, again = (
+        outcomes(tmp_path, "b.csv", [1, 1, 0, 0]),
+        outcomes(tmp_path, "n.csv", [1, 0, 0, 0]),
+    )
     after = outcomes(tmp_path, "a.csv", [0, 0, 0, 1])
     done = run(before, after, "--null", again, "--json", "-")
     whole = json.loads(done.stdout)["groups"][0]
@@ -202,12 +225,18 @@ def test_a_second_measurement_is_counted_as_noise(run: Run, tmp_path: Path) -> N
 
 def test_paper_compat_is_optional(run: Run, tmp_path: Path) -> None:
     columns = {"task": ["piqa"] * 60, "k": [4] * 60}
-    before = outcomes(tmp_path, "b.csv", [1] * 30 + [0] * 30, chosen=[0] * 30 + [1, 2] * 15, **columns)
-    after = outcomes(tmp_path, "a.csv", [1] * 20 + [0] * 40, chosen=[0] * 20 + [1, 2] * 20, **columns)
+    before = outcomes(
+        tmp_path, "b.csv", [1] * 30 + [0] * 30, chosen=[0] * 30 + [1, 2] * 15, **columns
+    )
+    after = outcomes(
+        tmp_path, "a.csv", [1] * 20 + [0] * 40, chosen=[0] * 20 + [1, 2] * 20, **columns
+    )
     plain = json.loads(run(before, after, "--json", "-").stdout)
     assert plain["paper_compat"] is None
     document = json.loads(run(before, after, "--chance", "paper-compat", "--json", "-").stdout)
-    assert document["paper_compat"]["forgetting"]["mean"] == pytest.approx(10 / 60 - 0.5 * (40 / 60) / 3)
+    assert document["paper_compat"]["forgetting"]["mean"] == pytest.approx(
+        10 / 60 - 0.5 * (40 / 60) / 3
+    )
     assert list(document["paper_compat"]["by_category"]) == ["Common Sense"]
 
 
@@ -230,23 +259,36 @@ def test_samples_of_a_csv_reach_the_table_and_the_json(run: Run, tmp_path: Path)
 def test_questions_of_one_passage_are_not_counted_as_independent(run: Run, tmp_path: Path) -> None:
     cluster = [f"p{i // 10}" for i in range(100)]
     right = [0] * 30 + [1] * 70
-    alone = [outcomes(tmp_path, f"{name}.csv", values) for name, values in (("b", [1] * 100), ("a", right))]
+    alone = [
+        outcomes(tmp_path, f"{name}.csv", values)
+        for name, values in (("b", [1] * 100), ("a", right))
+    ]
     together = [
-        outcomes(tmp_path, f"{name}c.csv", values, cluster=cluster) for name, values in (("b", [1] * 100), ("a", right))
+        outcomes(tmp_path, f"{name}c.csv", values, cluster=cluster)
+        for name, values in (("b", [1] * 100), ("a", right))
     ]
     one, other = (json.loads(run(*pair, "--json", "-").stdout) for pair in (alone, together))
     assert one["groups"][0]["p_value"] < 1e-8
-    assert other["groups"][0]["p_value"] == pytest.approx(2 * (0.5**3) * 0.5)  # three passages, mid-p
+    assert other["groups"][0]["p_value"] == pytest.approx(
+        2 * (0.5**3) * 0.5
+    )  # three passages, mid-p
     assert other["clusters"] == 10
     assert other["groups"][0]["effective_n"] < 15
-    widths = [d["groups"][0]["net_change_interval"][1] - d["groups"][0]["net_change_interval"][0] for d in (one, other)]
+    widths = [
+        d["groups"][0]["net_change_interval"][1] - d["groups"][0]["net_change_interval"][0]
+        for d in (one, other)
+    ]
     assert widths[1] > 2 * widths[0]
 
 
 def test_metric_decides_which_answers_of_a_harness_are_right(run: Run, tmp_path: Path) -> None:
     for name, right in (("before", (1.0, 0.0)), ("after", (0.0, 0.0))):
         judged = {"acc": 1.0, "acc_norm": right[0]}
-        write_samples(tmp_path / name / f"org__{name}", "arc_easy", [choice_row(0, (-1.0, -2.0), 0, metrics=judged)])
+        write_samples(
+            tmp_path / name / f"org__{name}",
+            "arc_easy",
+            [choice_row(0, (-1.0, -2.0), 0, metrics=judged)],
+        )
     done = run("before", "after", "--metric", "acc_norm", "--json", "-")
     assert done.status == 0, done.stderr
     assert done.stderr == ""
@@ -255,7 +297,9 @@ def test_metric_decides_which_answers_of_a_harness_are_right(run: Run, tmp_path:
     assert json.loads(run("before", "after", "--json", "-").stdout)["groups"][0]["forgotten"] == 0
     done = run("before", "after", "--metric", "f1")
     assert done.status == 1
-    assert "no metric 'f1' in this log; those that are right or wrong: acc, acc_norm" in " ".join(done.stderr.split())
+    assert "no metric 'f1' in this log; those that are right or wrong: acc, acc_norm" in " ".join(
+        done.stderr.split()
+    )
 
 
 def test_own_categories_group_the_table(tmp_path: Path) -> None:
@@ -263,24 +307,34 @@ def test_own_categories_group_the_table(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text("item_id,task,category,correct\n1,t,old,0\n2,u,old,1\n")
     (tmp_path / "c.yaml").write_text("t: Fresh\n")
     files = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
-    done = CliRunner().invoke(app, ["compare", *files, "--categories", str(tmp_path / "c.yaml"), "--detail"])
+    done = CliRunner().invoke(
+        app, ["compare", *files, "--categories", str(tmp_path / "c.yaml"), "--detail"]
+    )
     assert done.exit_code == 0
     assert "Fresh" in done.stdout
     assert "1 of 2 tasks are not in" in " ".join(done.stdout.split())
 
 
-@pytest.mark.parametrize("named", [["--category", "Fresh"], ["--fail-if", "category:Fresh.forgotten>0"]])
+@pytest.mark.parametrize(
+    "named", [["--category", "Fresh"], ["--fail-if", "category:Fresh.forgotten>0"]]
+)
 def test_options_name_the_categories_of_the_map(tmp_path: Path, named: list[str]) -> None:
     (tmp_path / "a.csv").write_text("item_id,task,category,correct\n1,t,old,1\n2,u,old,1\n")
     (tmp_path / "b.csv").write_text("item_id,task,category,correct\n1,t,old,0\n2,u,old,1\n")
     (tmp_path / "c.yaml").write_text("t: Fresh\n")
     command = ["compare", *(str(tmp_path / name) for name in ("a.csv", "b.csv"))]
-    done = CliRunner().invoke(app, [*command, "--categories", str(tmp_path / "c.yaml"), *named, "--json", "-"])
+    done = CliRunner().invoke(
+        app, [*command, "--categories", str(tmp_path / "c.yaml"), *named, "--json", "-"]
+    )
     whole, *_ = json.loads(done.stdout)["groups"]
-    assert (done.exit_code, whole["n"]) == ((0, 1) if named[0] == "--category" else (3, 2)), done.output
+    assert (done.exit_code, whole["n"]) == ((0, 1) if named[0] == "--category" else (3, 2)), (
+        done.output
+    )
 
 
-def test_ids_that_repeat_within_subjects_lead_to_a_command_that_works(run: Run, command: Run, tmp_path: Path) -> None:
+def test_ids_that_repeat_within_subjects_lead_to_a_command_that_works(
+    run: Run, command: Run, tmp_path: Path
+) -> None:
     lines = [f"{subject},{n},{n % 2},{subject}{n}" for subject in "xyz" for n in range(4)]
     path = tmp_path / "my outcomes.csv"
     path.write_text("\n".join(["subject,item_id,correct,remark", *lines]))
@@ -304,11 +358,15 @@ PAPER = ("--chance", "paper-compat", "--null", "base.parquet")
 
 
 @pytest.fixture(params=NAMES, ids=list(NAMES))
-def folder_of_columns(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder_of_columns(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """A base, two models and a run, whose models, categories, tasks, ids and texts all have one kind of name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr("forgetwatch.report.html.svg", no_picture)  # of the page that `report` writes, and not prints
+    monkeypatch.setattr(
+        "forgetwatch.report.html.svg", no_picture
+    )  # of the page that `report` writes, and not prints
     name = NAMES[request.param]
     labels = {
         "item_id": [f"{name}{at}" for at in range(ITEMS)],
@@ -324,13 +382,22 @@ def folder_of_columns(request: pytest.FixtureRequest, tmp_path: Path, monkeypatc
         right = [at >= 12 * step for at in range(ITEMS)]
         chosen = [0 if one else 1 for one in right]
         described = {"name": name, "rendering": "plain"}
-        made = snapshot(right, meta={"model": name, "step": step, "probe": described}, chosen=chosen, **labels)
+        made = snapshot(
+            right, meta={"model": name, "step": step, "probe": described}, chosen=chosen, **labels
+        )
         save_snapshot(made, place)
         for copy in MANY if step else ():
             shutil.copy(place, f"{copy}{place}")
         looks[step] = made
     write_run(tmp_path / "run", probe(), looks.pop(0), looks)
-    item = {"id": "1", "task": name, "category": name, "prompt": "Q", "choices": ["a", "b"], "answer": 0}
+    item = {
+        "id": "1",
+        "task": name,
+        "category": name,
+        "prompt": "Q",
+        "choices": ["a", "b"],
+        "answer": 0,
+    }
     write_jsonl(tmp_path / "p.jsonl", [item, {**item, "id": "2", "prompt": "R"}])
     return tmp_path
 
@@ -342,20 +409,29 @@ def folder_of_columns(request: pytest.FixtureRequest, tmp_path: Path, monkeypatc
         ["compare", "base.parquet", "a.parquet", "--detail"],
         ["compare", "base.parquet", "a.parquet", "--by", "task", "--detail", *PAPER],
         ["compare", "base.parquet", *(f"{copy}{side}.parquet" for copy in MANY for side in "ab")],
-        ["compare", "base.parquet", *(f"{copy}{side}.parquet" for copy in MANY for side in "ab"), "--detail"],
+        [
+            "compare",
+            "base.parquet",
+            *(f"{copy}{side}.parquet" for copy in MANY for side in "ab"),
+            "--detail",
+        ],
         ["flips", "base.parquet", "b.parquet"],
         ["report", "run"],
         ["report", "run", "--detail"],
     ],
     ids=lambda command: " ".join(command)[:40],
 )
-def test_every_command_prints_plain_text_of_a_hundred_columns(folder_of_columns: Path, command: list[str]) -> None:
+def test_every_command_prints_plain_text_of_a_hundred_columns(
+    folder_of_columns: Path, command: list[str]
+) -> None:
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert len(lines) > 2
     assert [
-        line for line in lines if cell_len(line) > 100 and not line.startswith(("report: ", "   forgetwatch ", "next "))
+        line
+        for line in lines
+        if cell_len(line) > 100 and not line.startswith(("report: ", "   forgetwatch ", "next "))
     ] == []
     assert "\x1b" not in done.output
 
@@ -378,7 +454,9 @@ def _times(group: Group, factor: int) -> Group:
     counts = ("retained", "forgotten", "gained", "missed", "effective_n")
     more = replace(group, **{name: getattr(group, name) * factor for name in counts})
     known, counts = group[KNOWN], ("known", "known_lost", "newly_known")
-    return more.having(KNOWN, replace(known, **{name: getattr(known, name) * factor for name in counts}))
+    return more.having(
+        KNOWN, replace(known, **{name: getattr(known, name) * factor for name in counts})
+    )
 
 
 def printed(lines: RenderableType) -> str:
@@ -389,7 +467,9 @@ def printed(lines: RenderableType) -> str:
 
 def coloured(lines: RenderableType) -> Iterator[tuple[str, str]]:
     """The pieces of text that have a colour of their own, but for titles; and the line each stands in."""
-    console = Console(width=500, highlight=False, force_terminal=True, color_system="truecolor", no_color=False)
+    console = Console(
+        width=500, highlight=False, force_terminal=True, color_system="truecolor", no_color=False
+    )
     for line in console.render_lines(lines):
         whole = "".join(segment.text for segment in line)
         for segment in line:
@@ -425,9 +505,13 @@ def test_colour_is_never_the_only_carrier_of_meaning() -> None:
     ]
     pieces = [piece for table in tables for piece in coloured(table)]
     assert len(pieces) > 8
-    signed = re.compile(r"[-+][\d,.]+M?|now lost .*|[\d,.]+M? \([\d.]+ %\)|(FORGOT|KEPT|NOT CLEAR) *")
+    signed = re.compile(
+        r"[-+][\d,.]+M?|now lost .*|[\d,.]+M? \([\d.]+ %\)|(FORGOT|KEPT|NOT CLEAR) *"
+    )
     named = re.compile(r"(\s*\* |forgotten|gained|churned|clearly known|questions)\b")
-    assert [piece for piece, line in pieces if not (signed.fullmatch(piece) or named.match(line))] == []
+    assert [
+        piece for piece, line in pieces if not (signed.fullmatch(piece) or named.match(line))
+    ] == []
 
 
 def test_an_item_without_a_task_is_named_alone() -> None:
@@ -453,7 +537,14 @@ def test_names_that_differ_at_their_ends_are_told_apart() -> None:
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(0, "0"), (99_999, "99,999"), (999_999, "999999"), (1_234_567, "1.2M"), (12.5, "12.5"), (1234.5, "1234.5")],
+    [
+        (0, "0"),
+        (99_999, "99,999"),
+        (999_999, "999999"),
+        (1_234_567, "1.2M"),
+        (12.5, "12.5"),
+        (1234.5, "1234.5"),
+    ],
 )
 def test_a_count_is_exact_as_long_as_it_fits(value: float, shown: str) -> None:
     assert brief(value, 6) == shown
@@ -480,7 +571,9 @@ def folder_of_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def compared(*options: str) -> str:
-    done = CliRunner().invoke(app, ["compare", "base.parquet", "s10.parquet", "s20.parquet", *options])
+    done = CliRunner().invoke(
+        app, ["compare", "base.parquet", "s10.parquet", "s20.parquet", *options]
+    )
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -499,7 +592,10 @@ def test_the_ranking_is_first_and_the_detail_ends_with_the_matrix(folder_of_seve
 def test_the_target_is_read_from_a_table(folder_of_several: Path) -> None:
     document = json.loads(compared("--target", "t.csv", "--json", "-"))
     models = document["ranking"]["models"]
-    assert [(one["number"], one["target"], one["on_front"]) for one in models] == [(1, 0.1, True), (2, 0.2, True)]
+    assert [(one["number"], one["target"], one["on_front"]) for one in models] == [
+        (1, 0.1, True),
+        (2, 0.2, True),
+    ]
     assert document["matrix"]["lost"] == [[0, 2, 8], [0, 0, 6], [0, 0, 0]]
     assert len(document["comparisons"]) == 2
 
@@ -516,7 +612,11 @@ def test_a_report_of_several_begins_with_all_of_them(folder_of_several: Path) ->
 
 def test_the_matrix_counts_the_first_sample_where_that_is_asked(tmp_path: Path) -> None:
     rows = {"item_id": list("aabb"), "content_hash": list("AABB"), "sample": [0, 1, 0, 1]}
-    for name, right in (("b", [True] * 4), ("x", [False, True, True, True]), ("y", [True, False, False, False])):
+    for name, right in (
+        ("b", [True] * 4),
+        ("x", [False, True, True, True]),
+        ("y", [True, False, False, False]),
+    ):
         save_snapshot(snapshot(right, **rows), tmp_path / f"{name}.parquet")
     names = [str(tmp_path / f"{name}.parquet") for name in "bxy"]
     for options, lost in (([], [0, 0.5, 1.5]), (["--samples", "first"], [0, 1, 1])):
@@ -531,7 +631,9 @@ def test_a_target_of_one_model_is_wrong_usage(folder_of_several: Path) -> None:
 
 
 def test_a_target_that_is_not_there_is_an_error(folder_of_several: Path) -> None:
-    done = CliRunner().invoke(app, ["compare", "base.parquet", "s10.parquet", "s20.parquet", "--target", "no.csv"])
+    done = CliRunner().invoke(
+        app, ["compare", "base.parquet", "s10.parquet", "s20.parquet", "--target", "no.csv"]
+    )
     assert isinstance(done.exception, SnapshotError)
     assert "no.csv: no such file" in str(done.exception)
 
@@ -558,7 +660,9 @@ def test_a_comparison_without_pictures_says_so(folder_of_several: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["base.parquet", "base.parquet/below"])
-def test_a_file_where_the_pictures_should_go_is_refused_before_the_work(folder_of_several: Path, place: str) -> None:
+def test_a_file_where_the_pictures_should_go_is_refused_before_the_work(
+    folder_of_several: Path, place: str
+) -> None:
     done = CliRunner().invoke(app, ["compare", "nothere.parquet", "s10.parquet", "--plots", place])
     assert isinstance(done.exception, SnapshotError)
     assert "base.parquet is a file" in str(done.exception)
@@ -569,7 +673,9 @@ def test_the_pictures_of_a_run(folder_of_several: Path) -> None:
     run.mkdir(parents=True)
     for step, name in ((0, "baseline"), (5, "step-000005")):
         right = [at >= step for at in range(40)]
-        save_snapshot(snapshot(right, category=["a", "b"] * 20, meta={"step": step}), run / f"{name}.parquet")
+        save_snapshot(
+            snapshot(right, category=["a", "b"] * 20, meta={"step": step}), run / f"{name}.parquet"
+        )
     done = CliRunner().invoke(app, ["report", "out", "--plots", "pictures"])
     assert done.exit_code == 0, done.output
     names = sorted(path.name for path in (folder_of_several / "pictures").glob("*.svg"))
@@ -602,7 +708,12 @@ def test_score_prints_the_bits_per_byte(tmp_path: Path) -> None:
     Probe(passages(4), name="texts").save(tmp_path / "texts.jsonl")
     output = tmp_path / "s.parquet"
     printed = run_of_passages(
-        "score", str(tmp_path / "model"), "--probe", str(tmp_path / "texts.jsonl"), "-o", str(output)
+        "score",
+        str(tmp_path / "model"),
+        "--probe",
+        str(tmp_path / "texts.jsonl"),
+        "-o",
+        str(output),
     )
     found = snapshot_bits(load_snapshot(output))
     assert f"4 passages scored, {found:.3f} bits per byte" in printed
@@ -612,7 +723,9 @@ def test_several_models_of_passages_alone_have_a_table_each(tmp_path: Path) -> N
     printed = run_of_passages("compare", *saved(tmp_path, questions=False))
     assert " ".join(printed.split()).count("passages alone were compared") == 2
     assert "n/a" not in printed
-    document = json.loads(run_of_passages("compare", *saved(tmp_path, questions=False), "--json", "-"))
+    document = json.loads(
+        run_of_passages("compare", *saved(tmp_path, questions=False), "--json", "-")
+    )
     changes = [one["groups"][0]["bits_per_byte_change"] for one in document["comparisons"]]
     assert changes == pytest.approx([0.02, 0.04])
 
@@ -643,7 +756,12 @@ TEXT: dict[str, Any] = {
     **{"pad_token_id": 0, "bos_token_id": 3, "eos_token_id": 1},
 }
 VISION: dict[str, Any] = {
-    **{"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4},
+    **{
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+    },
     **{"image_size": 28, "patch_size": 14},
 }
 MROPE = {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10_000.0}
@@ -662,15 +780,36 @@ KINDS: dict[str, dict[str, Any]] = {
             "out_hidden_size": 32,
         },
     },
-    "gemma3": {"text_config": {**TEXT, "head_dim": 8, "sliding_window": 8}, "vision_config": VISION},
-    "idefics3": {"text_config": {"model_type": "llama", **TEXT}, "vision_config": VISION, "image_token_id": 9},
+    "gemma3": {
+        "text_config": {**TEXT, "head_dim": 8, "sliding_window": 8},
+        "vision_config": VISION,
+    },
+    "idefics3": {
+        "text_config": {"model_type": "llama", **TEXT},
+        "vision_config": VISION,
+        "image_token_id": 9,
+    },
 }
 
-PARTS: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
+PARTS: dict[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+}
 SMALL: dict[str, dict[str, Any]] = {
-    "blip": {"text_config": {**PARTS, "encoder_hidden_size": 32, "vocab_size": len(TOK)}, "vision_config": VISION},
+    "blip": {
+        "text_config": {**PARTS, "encoder_hidden_size": 32, "vocab_size": len(TOK)},
+        "vision_config": VISION,
+    },
     "kosmos-2": {
-        "text_config": {"embed_dim": 32, "ffn_dim": 64, "layers": 1, "attention_heads": 4, "vocab_size": len(TOK)},
+        "text_config": {
+            "embed_dim": 32,
+            "ffn_dim": 64,
+            "layers": 1,
+            "attention_heads": 4,
+            "vocab_size": len(TOK),
+        },
         "vision_config": VISION,
     },
 }
@@ -679,7 +818,11 @@ SMALL: dict[str, dict[str, Any]] = {
 
 def made(kind: str, seed: int = 0) -> Any:
     torch.manual_seed(seed)
-    model = AutoModelForImageTextToText.from_config(AutoConfig.for_model(kind, **KINDS[kind])).float().eval()
+    model = (
+        AutoModelForImageTextToText.from_config(AutoConfig.for_model(kind, **KINDS[kind]))
+        .float()
+        .eval()
+    )
     with torch.no_grad():
         for weight in model.parameters():  # large enough for a wrong mask to show
             if weight.ndim == 2 and 0 < (scale := float(weight.std())) < 0.15:
@@ -694,7 +837,9 @@ def saved_of_images_and_text(folder: Path, kind: str, seed: int = 0) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_saved_model_is_loaded_whole_and_scored_as_by_plain_forwards(kind: str, tmp_path: Path) -> None:
+def test_a_saved_model_is_loaded_whole_and_scored_as_by_plain_forwards(
+    kind: str, tmp_path: Path
+) -> None:
     model, tok = load_model(str(saved_of_images_and_text(tmp_path / kind, kind)))
     assert type(model).__name__ == type(made(kind)).__name__
     items = probe(24)
@@ -709,11 +854,20 @@ def test_a_saved_model_is_loaded_whole_and_scored_as_by_plain_forwards(kind: str
     ("kind", "reason"),
     [
         ("blip", "BlipForConditionalGeneration cannot read a short text (.*pixel_values"),
-        ("kosmos-2", "Kosmos2ForConditionalGeneration cannot read a short text (You have to specify"),
+        (
+            "kosmos-2",
+            "Kosmos2ForConditionalGeneration cannot read a short text (You have to specify",
+        ),
     ],
 )
-def test_a_model_that_reads_no_text_alone_is_refused_in_one_sentence(kind: str, reason: str) -> None:
-    model = AutoModelForImageTextToText.from_config(AutoConfig.for_model(kind, **SMALL[kind])).float().eval()
+def test_a_model_that_reads_no_text_alone_is_refused_in_one_sentence(
+    kind: str, reason: str
+) -> None:
+    model = (
+        AutoModelForImageTextToText.from_config(AutoConfig.for_model(kind, **SMALL[kind]))
+        .float()
+        .eval()
+    )
     with pytest.raises(ScoringError, match=reason.replace("(", r"\(")):
         Scorer(probe(4), TOK, model).score(model)
 
@@ -722,7 +876,9 @@ class Texts(Dataset[dict[str, torch.Tensor]]):
     """Rows of token ids, each its own label."""
 
     def __init__(self) -> None:
-        self.rows = torch.randint(20, len(TOK), (16, 12), generator=torch.Generator().manual_seed(0))
+        self.rows = torch.randint(
+            20, len(TOK), (16, 12), generator=torch.Generator().manual_seed(0)
+        )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -732,7 +888,11 @@ class Texts(Dataset[dict[str, torch.Tensor]]):
 
 
 def test_callback_compare_and_follow_count_the_same(tmp_path: Path, command: Run) -> None:
-    items, base, out = probe(30), saved_of_images_and_text(tmp_path / "base", "qwen2_5_vl"), tmp_path / "out"
+    items, base, out = (
+        probe(30),
+        saved_of_images_and_text(tmp_path / "base", "qwen2_5_vl"),
+        tmp_path / "out",
+    )
     watch = ForgetWatchCallback(items, every="save", max_overhead=None)
     settings: dict[str, Any] = {
         "max_steps": 4,
@@ -741,14 +901,23 @@ def test_callback_compare_and_follow_count_the_same(tmp_path: Path, command: Run
         "use_cpu": True,
         "report_to": "none",
     }
-    arguments = TrainingArguments(str(out), disable_tqdm=True, per_device_train_batch_size=4, **settings)
+    arguments = TrainingArguments(
+        str(out), disable_tqdm=True, per_device_train_batch_size=4, **settings
+    )
     model = transformers.AutoModelForImageTextToText.from_pretrained(base)
-    Trainer(model, arguments, train_dataset=Texts(), processing_class=TOK, callbacks=[watch]).train()
-    looks = {step: one.all for step, one in zip((0, 2, 4), Trajectory.from_run(out).comparisons, strict=True)}
+    Trainer(
+        model, arguments, train_dataset=Texts(), processing_class=TOK, callbacks=[watch]
+    ).train()
+    looks = {
+        step: one.all
+        for step, one in zip((0, 2, 4), Trajectory.from_run(out).comparisons, strict=True)
+    }
     assert looks[4].forgotten + looks[4].gained > 0
     file = tmp_path / "p.jsonl"
     items.save(file)
-    done = command("compare", str(base), str(out / "checkpoint-4"), "--probe", str(file), "--json", "-")
+    done = command(
+        "compare", str(base), str(out / "checkpoint-4"), "--probe", str(file), "--json", "-"
+    )
     (whole,) = [group for group in json.loads(done.stdout)["groups"] if group["level"] == "all"]
     assert (whole["forgotten"], whole["gained"]) == (looks[4].forgotten, looks[4].gained)
     follower = Follower(str(out), items, FollowSettings(base=str(base), once=True, poll=0.05))
@@ -780,11 +949,15 @@ def test_a_base_and_a_checkpoint_are_compared_by_what_the_checkpoint_carries(
 ) -> None:
     whole = Trajectory.from_run(saved_of_carried_looks / "run").comparisons[-1].all
     shown = command(
-        "compare", str(saved_of_carried_looks / "base"), str(saved_of_carried_looks / "run" / "checkpoint-6")
+        "compare",
+        str(saved_of_carried_looks / "base"),
+        str(saved_of_carried_looks / "run" / "checkpoint-6"),
     )
     assert f"{whole.forgotten} of 30 lost, {whole.gained} gained" in shown.stdout
     carrying = saved_of_carried_looks / "run" / "checkpoint-6"
-    assert f"{saved_of_carried_looks / 'base'}: the baseline that {carrying} carries" in shown.stderr
+    assert (
+        f"{saved_of_carried_looks / 'base'}: the baseline that {carrying} carries" in shown.stderr
+    )
     assert "its own look, without scoring it again (--probe scores it)" in shown.stderr
     assert "loading torch" not in shown.stderr
 
@@ -809,8 +982,15 @@ def test_a_checkpoint_of_another_base_or_without_a_look_needs_a_probe(
         f"forgetwatch: {other}: a model folder without a look of its own, which needs --probe (such as standard)",
     )
     bare = tmp_path / "checkpoint-6"
-    shutil.copytree(saved_of_carried_looks / "run" / "checkpoint-6", bare, ignore=shutil.ignore_patterns("forgetwatch"))
-    assert "without a look of its own" in command("compare", str(saved_of_carried_looks / "base"), str(bare)).last
+    shutil.copytree(
+        saved_of_carried_looks / "run" / "checkpoint-6",
+        bare,
+        ignore=shutil.ignore_patterns("forgetwatch"),
+    )
+    assert (
+        "without a look of its own"
+        in command("compare", str(saved_of_carried_looks / "base"), str(bare)).last
+    )
 
 
 def test_a_checkpoint_without_a_look_is_scored_on_the_items_of_its_run(
@@ -820,6 +1000,8 @@ def test_a_checkpoint_without_a_look_is_scored_on_the_items_of_its_run(
     whole = command("compare", *sides).stdout.splitlines()[1:4]
     shutil.copytree(saved_of_carried_looks / "run", tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "checkpoint-3" / "forgetwatch")
-    shown = command("compare", *(side.replace(str(saved_of_carried_looks), str(tmp_path)) for side in sides))
+    shown = command(
+        "compare", *(side.replace(str(saved_of_carried_looks), str(tmp_path)) for side in sides)
+    )
     assert "checkpoint-3: no look of its own; it is scored on the items of its run" in shown.stderr
     assert shown.stdout.splitlines()[1:4] == whole

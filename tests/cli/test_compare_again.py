@@ -50,8 +50,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     wordings = [None, *WORDINGS[:2]]
 
     def texts(at: int, asked: list[Any]) -> list[str]:
-        made = [(item, item if one is None else reworded(item, one)) for item in items for one in asked]
-        return [f"{other.full_prompt}{item.choices[at]}" for item, other in made if other is not None]
+        made = [
+            (item, item if one is None else reworded(item, one)) for item in items for one in asked
+        ]
+        return [
+            f"{other.full_prompt}{item.choices[at]}" for item, other in made if other is not None
+        ]
 
     network = teach(model(TOK, dropout=0.0), TOK, texts(0, wordings), 150)
     base = {name: value.clone() for name, value in network.state_dict().items()}
@@ -59,8 +63,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         network.load_state_dict(base)
         # Of four questions another answer is taught in some wordings; all else is taught again.
         of_four = [any(f"w{n}\n" in text for n in range(4)) for text in texts(0, asked)]
-        changed = [text for text, is_of_four in zip(texts(1, asked), of_four, strict=True) if is_of_four]
-        contradicted = {text for text, is_of_four in zip(texts(0, asked), of_four, strict=True) if is_of_four}
+        changed = [
+            text for text, is_of_four in zip(texts(1, asked), of_four, strict=True) if is_of_four
+        ]
+        contradicted = {
+            text for text, is_of_four in zip(texts(0, asked), of_four, strict=True) if is_of_four
+        }
         kept = [text for text in texts(0, wordings) if text not in contradicted]
         if changed:
             teach(network, TOK, changed + kept, 150)
@@ -76,7 +84,15 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(models: dict[str, str], after: str, *options: str) -> Any:
-    arguments = ["compare", models["base"], models[after], "--probe", models["probe.jsonl"], "--again", *options]
+    arguments = [
+        "compare",
+        models["base"],
+        models[after],
+        "--probe",
+        models["probe.jsonl"],
+        "--again",
+        *options,
+    ]
     return CliRunner().invoke(app, arguments)
 
 
@@ -84,7 +100,9 @@ def test_contradicted_answers_are_lost_in_every_wording(
     models: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compare_command, "ask_again", partial(ask_again, names=["right"]))
-    done = run(models, "gone", "--json", str(tmp_path / "c.json"), "-o", str(tmp_path / "page.html"))
+    done = run(
+        models, "gone", "--json", str(tmp_path / "c.json"), "-o", str(tmp_path / "page.html")
+    )
     assert done.exit_code == 0, done.output
     found = json.loads((tmp_path / "c.json").read_text())["again"]
     assert (found["lost"], found["lost_elsewhere"], found["kept_elsewhere"]) == (4, 4, 0)
@@ -94,20 +112,26 @@ def test_contradicted_answers_are_lost_in_every_wording(
     assert {one["status"] for one in found["items"]} == {"lost in every wording"}
     assert found["wordings"] == ["right"]
     told = " ".join(done.stdout.split())
-    assert "asked again of 4 clearly known answers that were lost, 4 are lost in every wording (right 4)" in told
+    assert (
+        "asked again of 4 clearly known answers that were lost, 4 are lost in every wording (right 4)"
+        in told
+    )
     page = (tmp_path / "page.html").read_text()
     assert "asked again" in page.lower() or "lost in every wording" in page
     assert '"again":"lost in every wording"' in page
 
 
-def test_wordings_that_the_tokenizer_spells_alike_are_left_out(models: dict[str, str], tmp_path: Path) -> None:
+def test_wordings_that_the_tokenizer_spells_alike_are_left_out(
+    models: dict[str, str], tmp_path: Path
+) -> None:
     # It knows neither "Question:" nor "Q:", and has one token for both.
     done = run(models, "gone", "--json", str(tmp_path / "c.json"))
     assert done.exit_code == 0, done.output
     found = json.loads((tmp_path / "c.json").read_text())["again"]
     assert (found["lost"], found["kept"], found["left_out"]) == (0, 0, 4)
-    assert "none of the clearly known answers that were lost could be asked in other words" in " ".join(
-        done.stdout.split()
+    assert (
+        "none of the clearly known answers that were lost could be asked in other words"
+        in " ".join(done.stdout.split())
     )
 
 
@@ -143,13 +167,17 @@ def models_of_compare_drift(tmp_path_factory: pytest.TempPathFactory) -> dict[st
     folder = tmp_path_factory.mktemp("models")
     probe_compare_drift().save(folder / "probe.jsonl")
     other = tokenizer()
-    words = {word: (index * 7) % len(other) for word, index in other.get_vocab().items()}  # other ids, as many
+    words = {
+        word: (index * 7) % len(other) for word, index in other.get_vocab().items()
+    }  # other ids, as many
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     backend = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    unlike = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>", eos_token="<eos>")
+    unlike = PreTrainedTokenizerFast(
+        tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>", eos_token="<eos>"
+    )
     wider = moved(0.05)
     wider.resize_token_embeddings(len(TOK) + 8)
     return {
@@ -175,7 +203,10 @@ def test_the_drift_is_0_for_equal_weights_and_grows_with_their_distance(
         models_of_compare_drift, "base", "same", "near", "far", "--json", str(tmp_path / "c.json")
     )
     assert result.exit_code == 0, result.output
-    drifts = [one["drift"]["probe"] for one in json.loads((tmp_path / "c.json").read_text())["comparisons"]]
+    drifts = [
+        one["drift"]["probe"]
+        for one in json.loads((tmp_path / "c.json").read_text())["comparisons"]
+    ]
     same, near, far = drifts
     assert (same["kl_sampled"], same["kl_summed"], same["overlap"]) == (0, 0, 1)
     assert 0 < near["kl_summed"] < far["kl_summed"]
@@ -213,9 +244,16 @@ def test_texts_that_the_base_cannot_read_leave_one_direction_out(
 def test_the_table_the_detail_and_the_page_show_each_estimator_under_its_name(
     models_of_compare_drift: dict[str, str], tmp_path: Path
 ) -> None:
-    result = run_of_compare_drift(models_of_compare_drift, "base", "far", "--detail", "-o", str(tmp_path / "page.html"))
-    assert re.search(r"drift, KL summed  probe [\d.]+ \([\d.]+ to [\d.]+\)  after\|\|base [\d.]+ \(", result.stdout)
-    assert "The base finds texts that the model after generated less likely by " in " ".join(result.stdout.split())
+    result = run_of_compare_drift(
+        models_of_compare_drift, "base", "far", "--detail", "-o", str(tmp_path / "page.html")
+    )
+    assert re.search(
+        r"drift, KL summed  probe [\d.]+ \([\d.]+ to [\d.]+\)  after\|\|base [\d.]+ \(",
+        result.stdout,
+    )
+    assert "The base finds texts that the model after generated less likely by " in " ".join(
+        result.stdout.split()
+    )
     words = " ".join(result.stdout.split())
     assert "KL is the number of nats a token by which they are less likely now." in words
     assert "prompts KL sampled" in words
@@ -231,14 +269,20 @@ def test_a_csv_has_the_numbers_of_the_drift_in_the_line_of_all(
     assert [bool(row[at]) for row in rows[1:]] == [row[2] == "all" for row in rows[1:]]
 
 
-def test_another_tokenizer_is_refused_in_one_sentence(models_of_compare_drift: dict[str, str]) -> None:
-    result = run_of_compare_drift(models_of_compare_drift, "base", "unlike", "--allow-prompt-mismatch")
+def test_another_tokenizer_is_refused_in_one_sentence(
+    models_of_compare_drift: dict[str, str],
+) -> None:
+    result = run_of_compare_drift(
+        models_of_compare_drift, "base", "unlike", "--allow-prompt-mismatch"
+    )
     assert isinstance(result.exception, ForgetwatchError)
     assert "its drift from" in str(result.exception)
     assert "the completions were generated with another tokenizer" in str(result.exception)
 
 
-def test_outcomes_are_no_models_and_a_probe_is_needed(models_of_compare_drift: dict[str, str], tmp_path: Path) -> None:
+def test_outcomes_are_no_models_and_a_probe_is_needed(
+    models_of_compare_drift: dict[str, str], tmp_path: Path
+) -> None:
     (tmp_path / "o.csv").write_text("item_id,correct\n1,1\n")
     result = run_of_compare_drift(models_of_compare_drift, "base", str(tmp_path / "o.csv"))
     assert "--drift reads texts under the models themselves" in str(result.exception)

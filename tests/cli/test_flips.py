@@ -19,7 +19,9 @@ from forgetwatch.report.tracker_rows import flipped_rows
 def files(tmp_path: Path) -> tuple[str, str, str]:
     of = choices()
     assert of.probe is not None
-    paths = tuple(str(tmp_path / name) for name in ("before.parquet", "after.parquet", "probe.jsonl"))
+    paths = tuple(
+        str(tmp_path / name) for name in ("before.parquet", "after.parquet", "probe.jsonl")
+    )
     save_snapshot(of.before, paths[0])
     save_snapshot(of.after, paths[1])
     of.probe.save(paths[2])
@@ -36,7 +38,10 @@ def test_items_are_shown_with_question_and_both_answers(files: tuple[str, str, s
     done = CliRunner().invoke(app, ["flips", *files[:2], "--probe", files[2]])
     assert done.exit_code == 0, done.output
     assert "Question number" in done.stdout
-    surest = max((flip for flip in choices().changed if flip.what == "forgotten"), key=lambda flip: flip.margin)
+    surest = max(
+        (flip for flip in choices().changed if flip.what == "forgotten"),
+        key=lambda flip: flip.margin,
+    )
     first = done.stdout.split("\n\n")[0]
     assert f"/ {surest.item_id}" in first
     assert f"right  {surest.right}" in first
@@ -50,21 +55,32 @@ def test_items_are_shown_with_question_and_both_answers(files: tuple[str, str, s
 def test_each_kind_has_the_counts_of_the_comparison(files: tuple[str, str, str], what: str) -> None:
     whole = choices().comparison.all
     found = flipped(*files[:2], "--what", what)
-    counted = {"forgotten": whole.forgotten, "known_lost": whole["known_lost"], "gained": whole.gained}
+    counted = {
+        "forgotten": whole.forgotten,
+        "known_lost": whole["known_lost"],
+        "gained": whole.gained,
+    }
     assert len(found) == counted.get(what, sum(flip.what == what for flip in choices().changed)) > 0
 
 
 def test_task_and_category_select_items(files: tuple[str, str, str]) -> None:
     comparison = choices().comparison
-    assert len(flipped(*files[:2], "--category", "Math")) == comparison.by("category")["Math"].forgotten
+    assert (
+        len(flipped(*files[:2], "--category", "Math"))
+        == comparison.by("category")["Math"].forgotten
+    )
     two = flipped(*files[:2], "--task", "task 1", "--task", "task 2")
     assert {one["task"] for one in two} == {"task 1", "task 2"}
     assert len(two) == sum(comparison.by("task")[task].forgotten for task in ("task 1", "task 2"))
 
 
-def test_the_document_is_one_line_an_item_and_plain_ascii(files: tuple[str, str, str], tmp_path: Path) -> None:
+def test_the_document_is_one_line_an_item_and_plain_ascii(
+    files: tuple[str, str, str], tmp_path: Path
+) -> None:
     target = tmp_path / "flips.jsonl"
-    done = CliRunner().invoke(app, ["flips", *files[:2], "--probe", files[2], "--jsonl", str(target), "--limit", "3"])
+    done = CliRunner().invoke(
+        app, ["flips", *files[:2], "--probe", files[2], "--jsonl", str(target), "--limit", "3"]
+    )
     assert done.exit_code == 0, done.output
     lines = target.read_text(encoding="ascii").splitlines()
     assert len(lines) == 3
@@ -91,7 +107,8 @@ def test_a_run_folder_needs_no_second_argument(tmp_path: Path) -> None:
 def test_a_kind_without_items_is_named(tmp_path: Path) -> None:
     save_snapshot(snapshot([True]), tmp_path / "s.parquet")
     done = CliRunner().invoke(
-        app, ["flips", str(tmp_path / "s.parquet"), str(tmp_path / "s.parquet"), "--what", "known_lost"]
+        app,
+        ["flips", str(tmp_path / "s.parquet"), str(tmp_path / "s.parquet"), "--what", "known_lost"],
     )
     assert done.stdout == "none known lost\n"
 
@@ -100,7 +117,9 @@ def test_outputs_cannot_steer_the_terminal(tmp_path: Path) -> None:
     of = written([("It is 7.", "\x1b[2J\x07 [red]8[/red] \u202e")])
     for side, name in ((of.before, "b.parquet"), (of.after, "a.parquet")):
         save_snapshot(side, tmp_path / name)
-    done = CliRunner().invoke(app, ["flips", str(tmp_path / "b.parquet"), str(tmp_path / "a.parquet")])
+    done = CliRunner().invoke(
+        app, ["flips", str(tmp_path / "b.parquet"), str(tmp_path / "a.parquet")]
+    )
     assert not set(done.stdout) & set("\x1b\x07\u202e")
     assert "[red]8[/red]" in done.stdout
 
@@ -135,11 +154,20 @@ def test_a_logs_questions_are_read_again_for_those_that_flipped(tmp_path: Path) 
 
 def test_private_questions_stand_in_no_report(tmp_path: Path) -> None:
     items = [
-        Item(id=str(at), task="t", prompt=f"Q{at}", choices=("a", "b"), answer=0, tags=("private",) if at else ())
+        Item(
+            id=str(at),
+            task="t",
+            prompt=f"Q{at}",
+            choices=("a", "b"),
+            answer=0,
+            tags=("private",) if at else (),
+        )
         for at in range(2)
     ]
     sides = [
-        Snapshot.from_columns({"item_id": ["0", "1"], "task": ["t"] * 2, "correct": [right] * 2}, {})
+        Snapshot.from_columns(
+            {"item_id": ["0", "1"], "task": ["t"] * 2, "correct": [right] * 2}, {}
+        )
         for right in (True, False)
     ]
     found = flips(sides[0], sides[1], probe=Probe(items))
@@ -153,7 +181,9 @@ def test_a_name_that_is_nearly_right_is_suggested(files: tuple[str, str, str]) -
     names = choices().before
     for column in ("task", "category"):
         name = names.texts(column)[0]
-        error = CliRunner().invoke(app, ["flips", before, after, f"--{column}", f"{name}x"]).exception
+        error = (
+            CliRunner().invoke(app, ["flips", before, after, f"--{column}", f"{name}x"]).exception
+        )
         assert isinstance(error, SnapshotError)
         assert f"no {column} '{name}x', did you mean '{name}'? there are " in str(error)
     error = CliRunner().invoke(app, ["flips", before.replace("before", "befor"), after]).exception

@@ -24,11 +24,22 @@ def run(command: Run, tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(html, "svg", lambda draw, *, name, label: html.Markup("<svg></svg>"))
     questions = tmp_path / "probe.jsonl"
     probe(40, norm="bytes").save(questions)
-    given = ("follow", str(tmp_path / "out"), "--base", str(base), "--probe", str(questions), "--poll", "0.05")
+    given = (
+        "follow",
+        str(tmp_path / "out"),
+        "--base",
+        str(base),
+        "--probe",
+        str(questions),
+        "--poll",
+        "0.05",
+    )
     return partial(command, *given)
 
 
-def test_it_prints_a_line_for_each_checkpoint_and_the_table_at_the_end(run: Run, tmp_path: Path) -> None:
+def test_it_prints_a_line_for_each_checkpoint_and_the_table_at_the_end(
+    run: Run, tmp_path: Path
+) -> None:
     runs.save(tmp_path / "out", 15)
     runs.save(tmp_path / "out", 30)
     done = run()
@@ -43,16 +54,24 @@ def test_it_prints_a_line_for_each_checkpoint_and_the_table_at_the_end(run: Run,
     assert done.last == "forgetwatch: the training is over, and its last checkpoint is scored"
 
 
-def test_it_fails_where_no_checkpoint_could_be_scored_and_names_those_without_a_look(run: Run, tmp_path: Path) -> None:
+def test_it_fails_where_no_checkpoint_could_be_scored_and_names_those_without_a_look(
+    run: Run, tmp_path: Path
+) -> None:
     (runs.save(tmp_path / "out", 15) / "config.json").write_text("{")
     runs.write_state(tmp_path / "out/checkpoint-15", 15)
     done = run("--once")
     assert done.status == 1
-    assert done.stderr.splitlines()[-2].endswith("no other checkpoint is there; without a look: checkpoint-15")
-    assert done.last.endswith("no checkpoint could be scored; 1 failed, were gone or are not complete")
+    assert done.stderr.splitlines()[-2].endswith(
+        "no other checkpoint is there; without a look: checkpoint-15"
+    )
+    assert done.last.endswith(
+        "no checkpoint could be scored; 1 failed, were gone or are not complete"
+    )
 
 
-def test_checkpoints_that_are_not_complete_or_in_parts_are_no_success(run: Run, tmp_path: Path) -> None:
+def test_checkpoints_that_are_not_complete_or_in_parts_are_no_success(
+    run: Run, tmp_path: Path
+) -> None:
     (runs.save(tmp_path / "out", 10) / "model.safetensors").unlink()
     parts = tmp_path / "out/checkpoint-20/pytorch_model_fsdp_0"
     parts.mkdir(parents=True)
@@ -76,7 +95,9 @@ def test_all_are_said_to_be_scored_only_if_they_are_and_of_many_others_a_few_are
         (tmp_path / "out" / name).mkdir()
     done = run("--once")
     assert done.status == 4  # what the training came to is not measured
-    assert "not measured since step 10: 6 looks failed (not scored)" in " ".join(done.stdout.split())
+    assert "not measured since step 10: 6 looks failed (not scored)" in " ".join(
+        done.stdout.split()
+    )
     assert done.last == (
         "forgetwatch: no other checkpoint is there; without a look: checkpoint-20, checkpoint-30, checkpoint-40, "
         "checkpoint-50 and 2 more"
@@ -93,7 +114,10 @@ def test_a_look_that_is_not_stored_at_the_end_is_named_and_has_a_status(
     done = run()
     assert done.status == 1
     file = tmp_path / "out/_forgetwatch_follow/step-000030.parquet"
-    assert f"forgetwatch: step 30: scored, and not stored: disk full at {file}; it is stored" in done.stderr
+    assert (
+        f"forgetwatch: step 30: scored, and not stored: disk full at {file}; it is stored"
+        in done.stderr
+    )
     end = "the training is over, and its last checkpoint is scored; scored, and not stored: step 30"
     assert done.last == f"forgetwatch: {end}"
     # The page of the earlier follower is there, without this look.
@@ -101,7 +125,9 @@ def test_a_look_that_is_not_stored_at_the_end_is_named_and_has_a_status(
     assert "report: " not in done.stdout
 
 
-def test_a_signal_before_anything_is_scored_is_no_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_before_anything_is_scored_is_no_failure(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Follower, "follow", lambda _: "stopped")
     monkeypatch.setattr(CheckpointQueue, "waiting", ["checkpoint-15"])
     done = run()
@@ -110,7 +136,9 @@ def test_a_signal_before_anything_is_scored_is_no_failure(run: Run, monkeypatch:
     assert done.last.endswith(end)
 
 
-def test_the_guard_has_the_status_of_a_failed_gate(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guard_has_the_status_of_a_failed_gate(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Follower, "follow", lambda _: "guard")
     assert run("--guard", "stop").status == 3
 
@@ -123,7 +151,9 @@ def test_the_guard_has_the_status_of_a_failed_gate(run: Run, monkeypatch: pytest
         (("--base", "./nothing"), "./nothing"),
     ],
 )
-def test_what_cannot_be_used_is_one_sentence(run: Run, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_used_is_one_sentence(
+    run: Run, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
     done = run(*options)
     assert done.status == 1
     assert done.last.startswith("forgetwatch: ")

@@ -39,14 +39,24 @@ def files(tmp_path: Path) -> None:
         (["forgotten>5%"], 2, "is a count, not a share"),
         (["all.speed>0"], 2, "is not a quantity"),
         (["category:Physics.forgetting>0"], 1, "no such group"),
-        (["category:*.forgetting>90%"], 4, "category:Art forgetting 0 % (0 to 100) (fails if >90%): not clear"),
-        (["category:*.forgotten>=1"], 3, "gate FAIL: category:Math forgotten 2 (fails if >=1): beyond the limit"),
+        (
+            ["category:*.forgetting>90%"],
+            4,
+            "category:Art forgetting 0 % (0 to 100) (fails if >90%): not clear",
+        ),
+        (
+            ["category:*.forgotten>=1"],
+            3,
+            "gate FAIL: category:Math forgotten 2 (fails if >=1): beyond the limit",
+        ),
         (["n>=0"], 3, "(fails if >=0, as every value is)"),
         (["forgetting>-5%"], 2, "the gate would always fail"),
         (["nonsense"], 2, "needed"),
     ],
 )
-def test_a_condition_decides_the_exit_status(run: Run, conditions: list[str], status: int, says: str) -> None:
+def test_a_condition_decides_the_exit_status(
+    run: Run, conditions: list[str], status: int, says: str
+) -> None:
     done = run("base.csv", "new.csv", *(part for one in conditions for part in ("--fail-if", one)))
     assert done.status == status
     assert says in done.stderr
@@ -56,7 +66,9 @@ def test_a_condition_decides_the_exit_status(run: Run, conditions: list[str], st
 
 
 def outcomes(name: str, right: list[int]) -> str:
-    Path(name).write_text("item_id,correct\n" + "".join(f"{i},{one}\n" for i, one in enumerate(right)))
+    Path(name).write_text(
+        "item_id,correct\n" + "".join(f"{i},{one}\n" for i, one in enumerate(right))
+    )
     return name
 
 
@@ -65,7 +77,12 @@ def outcomes(name: str, right: list[int]) -> str:
     [
         (0, 0, 0, "gate PASS: "),
         (80, 0, 3, "gate FAIL: all accuracy -8.0 points (-9.7 to -6.3) (no worse than -2 points)"),
-        (40, 30, 4, "gate INCONCLUSIVE: all accuracy -1.0 points (-2.6 to +0.6) (no worse than -2 points)"),
+        (
+            40,
+            30,
+            4,
+            "gate INCONCLUSIVE: all accuracy -1.0 points (-2.6 to +0.6) (no worse than -2 points)",
+        ),
     ],
 )
 @pytest.mark.parametrize("way", ["option", "file"])
@@ -80,11 +97,15 @@ def test_no_worse_than_is_a_policy_of_one_limit(
         assert says in (done.stderr if status else done.stdout)
     else:
         done = command("gate", before, after, "--policy", "p.yaml")
-        assert says.partition("all accuracy ")[2].partition(" (no")[0] in " ".join(done.stdout.split())
+        assert says.partition("all accuracy ")[2].partition(" (no")[0] in " ".join(
+            done.stdout.split()
+        )
     assert done.status == status
 
 
-def test_the_first_line_is_the_verdict_and_a_gate_has_a_line_of_its_own(run: Run, tmp_path: Path) -> None:
+def test_the_first_line_is_the_verdict_and_a_gate_has_a_line_of_its_own(
+    run: Run, tmp_path: Path
+) -> None:
     """A category fell by 40 points, and the first limit is about accuracy alone."""
     header = "item_id,correct,category,gold,k\n"
     rows = [(n, "Math" if n < 200 else "Art") for n in range(400)]
@@ -107,7 +128,10 @@ def test_of_several_afters_each_is_judged_and_the_worst_counts(run: Run) -> None
     done = run("base.csv", "base.csv", "new.csv", "none.csv", *limits, "--json", "o.json")
     assert done.status == 3
     assert Path("o.json").is_file()
-    assert "gate PASS: all forgotten 0 (fails if >0): within the limit; all newly_unscored 0" in done.stdout
+    assert (
+        "gate PASS: all forgotten 0 (fails if >0): within the limit; all newly_unscored 0"
+        in done.stdout
+    )
     assert "(base -> base)" in done.stdout
     assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["gate FAIL", "gate FAIL"]
     assert "(base -> none)" in done.stderr
@@ -135,7 +159,9 @@ def test_a_step_of_a_workflow_has_the_answer_in_its_summary(
 def test_json_on_stdout_stays_json(run: Run) -> None:
     done = run("base.csv", "base.csv", "--fail-if", "forgotten>1", "--json", "-")
     assert (done.status, done.stdout[0], done.stdout[-2:]) == (0, "{", "}\n")
-    assert done.stderr == "gate PASS: all forgotten 0 (fails if >1): within the limit; exit status 0\n"
+    assert (
+        done.stderr == "gate PASS: all forgotten 0 (fails if >1): within the limit; exit status 0\n"
+    )
 
 
 def test_the_report_takes_the_tolerance_and_no_limit(run: Run) -> None:

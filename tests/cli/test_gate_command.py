@@ -26,18 +26,26 @@ supporting: {unclear: all, limits: [{of: "category:*", accuracy: 5%}]}
 
 
 def run(*arguments: object, **environment: str) -> Any:
-    return CliRunner().invoke(app, ["gate", *map(str, arguments)], env={"GITHUB_STEP_SUMMARY": "", **environment})
+    return CliRunner().invoke(
+        app, ["gate", *map(str, arguments)], env={"GITHUB_STEP_SUMMARY": "", **environment}
+    )
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
     rng = np.random.default_rng(0)
     before = rng.normal(1.0, 2.0, 600)
-    margins = {"base": before, "kept": before + rng.normal(0, 0.01, 600), "lost": before - rng.exponential(2.0, 600)}
+    margins = {
+        "base": before,
+        "kept": before + rng.normal(0, 0.01, 600),
+        "lost": before - rng.exponential(2.0, 600),
+    }
     names = {"item_id": [str(n) for n in range(600)], "content_hash": [f"h{n}" for n in range(600)]}
     for name, margin in margins.items():
         scores = np.stack([margin, np.zeros(600), np.full(600, -5.0)], axis=1) - 3
-        made = decided(scores, meta={"model": name}, category=[f"c{n % 3}" for n in range(600)], **names)
+        made = decided(
+            scores, meta={"model": name}, category=[f"c{n % 3}" for n in range(600)], **names
+        )
         save_snapshot(made, tmp_path / f"{name}.parquet")
     (tmp_path / "policy.yaml").write_text(POLICY)
     return {
@@ -51,7 +59,9 @@ def test_the_exit_status_is_the_answer(files: dict[str, Path], tmp_path: Path) -
     assert done.exit_code == 0, done.output
     assert "gate PASS: policy release; limits that hold: 4" in " ".join(done.stdout.split())
     assert done.stdout.startswith("KEPT       ")
-    failed = run(files["base"], files["lost"], "--policy", files["policy"], "--json", tmp_path / "j.json")
+    failed = run(
+        files["base"], files["lost"], "--policy", files["policy"], "--json", tmp_path / "j.json"
+    )
     assert failed.exit_code == 3
     assert failed.stdout.startswith("FORGOT     ")
     assert "\ngate       FAIL: policy release" in failed.stdout
@@ -60,12 +70,19 @@ def test_the_exit_status_is_the_answer(files: dict[str, Path], tmp_path: Path) -
     assert {one["answer"] for one in document["rulings"]} >= {"FAIL"}
     assert document["sides"]["after"]["checksum"] == load_snapshot(files["lost"]).checksum
     assert document["policy_sha256"] == load_policy(str(files["policy"])).checksum
-    shown = json.loads(run(files["base"], files["lost"], "--policy", files["policy"], "--json", "-").stdout)
+    shown = json.loads(
+        run(files["base"], files["lost"], "--policy", files["policy"], "--json", "-").stdout
+    )
     assert shown["answer"] == "FAIL"
     missing = tmp_path / "missing.yaml"
     missing.write_text("critical: [{metric: eval_accuracy, gain: 2%}]")
     assert run(files["base"], files["kept"], "--policy", missing).exit_code == 4
-    assert run(files["base"], files["kept"], "--policy", missing, "--value", "eval_accuracy=0.5,0.6").exit_code == 0
+    assert (
+        run(
+            files["base"], files["kept"], "--policy", missing, "--value", "eval_accuracy=0.5,0.6"
+        ).exit_code
+        == 0
+    )
 
 
 def test_what_cannot_be_judged_is_one_sentence(files: dict[str, Path]) -> None:
@@ -123,7 +140,9 @@ def test_an_answer_is_computed_again_and_what_changed_is_named(
     assert earlier in str(run("--verify", answer).exception)
     answer.write_text('{"schema": "forgetwatch/gate@2"}')
     assert "needed an answer of gate --json" in str(run("--verify", answer).exception)
-    answer.write_text(json.dumps({**document, "call": {**document["call"], "before": "someone/model"}}))
+    answer.write_text(
+        json.dumps({**document, "call": {**document["call"], "before": "someone/model"}})
+    )
     assert "it names someone/model, which is not here, and --verify downloads no" in str(
         run("--verify", answer).exception
     )
@@ -139,7 +158,9 @@ def test_an_answer_of_an_earlier_day_has_that_of_today_beside_it(
 
     answer = tmp_path / "answer.json"
     limits = "critical: [{of: all, accuracy: 2%}, {of: all, known: 90%}]"
-    files["policy"].write_text(f"{limits}\nexceptions: [{{of: all, reason: a known loss, until: 2026-01-31}}]")
+    files["policy"].write_text(
+        f"{limits}\nexceptions: [{{of: all, reason: a known loss, until: 2026-01-31}}]"
+    )
     given = (files["base"], files["lost"], "--policy", files["policy"], "--json", answer)
     with monkeypatch.context() as patch:
         patch.setattr(gate, "datetime", Then)
@@ -147,7 +168,10 @@ def test_an_answer_of_an_earlier_day_has_that_of_today_beside_it(
     document = json.loads(answer.read_text())
     today = run("--verify", answer)
     assert today.exit_code == 3
-    assert "PASS on 2026-01-01 again, 2 limits and all checksums are the same; FAIL today" in today.stdout
+    assert (
+        "PASS on 2026-01-01 again, 2 limits and all checksums are the same; FAIL today"
+        in today.stdout
+    )
     for change, says in (
         ({"day": "2999-01-01"}, "its day 2999-01-01 has not come"),
         ({"more": 1}, "an answer of a gate has no key more"),
@@ -157,9 +181,13 @@ def test_an_answer_of_an_earlier_day_has_that_of_today_beside_it(
     answer.write_text(json.dumps(document)[:-1] + ', "answer": "PASS"}')
     assert "the key 'answer' is in one object twice" in str(run("--verify", answer).exception)
     read = load_snapshot(files["lost"])
-    save_snapshot(replace(read, meta={**read.meta, "time": "2026-02-01T00:00:00+00:00"}), files["lost"])
+    save_snapshot(
+        replace(read, meta={**read.meta, "time": "2026-02-01T00:00:00+00:00"}), files["lost"]
+    )
     answer.write_text(json.dumps(document))
-    assert "its day 2026-01-01 is before 2026-02-01, when a side was measured" in str(run("--verify", answer).exception)
+    assert "its day 2026-01-01 is before 2026-02-01, when a side was measured" in str(
+        run("--verify", answer).exception
+    )
 
 
 def test_a_category_cannot_write_into_a_comment(files: dict[str, Path]) -> None:
@@ -167,21 +195,29 @@ def test_a_category_cannot_write_into_a_comment(files: dict[str, Path]) -> None:
     name = "[click](https://evil.example) ![x](y)\n## heading @everyone"
     for side in ("base", "lost"):
         read = load_snapshot(files[side])
-        table = read.table.set_column(read.table.schema.get_field_index("category"), "category", [[name] * len(read)])
+        table = read.table.set_column(
+            read.table.schema.get_field_index("category"), "category", [[name] * len(read)]
+        )
         save_snapshot(replace(read, table=table), files[side])
     run(files["base"], files["lost"], "--policy", files["policy"], "--comment", files["comment"])
     text = files["comment"].read_text()
     assert "everyone" in text
-    assert not re.search(r"@everyone|^## heading|(?<!\\)\[click|(?<!\\)!\[x|!\[x\]\(", text, re.MULTILINE)
+    assert not re.search(
+        r"@everyone|^## heading|(?<!\\)\[click|(?<!\\)!\[x|!\[x\]\(", text, re.MULTILINE
+    )
 
 
-def test_items_of_a_subset_are_read_from_the_folder_of_the_policy(files: dict[str, Path], tmp_path: Path) -> None:
+def test_items_of_a_subset_are_read_from_the_folder_of_the_policy(
+    files: dict[str, Path], tmp_path: Path
+) -> None:
     (tmp_path / "ids.txt").write_text("1\n\n 2 \n1\n")
     files["policy"].write_text("critical: [n<2, n>2]\nmust_pass: ['9']\nsubset: {items: ids.txt}")
     done = run(files["base"], files["kept"], "--policy", files["policy"])
     assert "FAIL must_pass 0 of 1 right; wrong: 9 " in " ".join(done.stdout.split())
     (tmp_path / "ids.txt").write_text("nope\n")
-    assert "no item_id 'nope'" in str(run(files["base"], files["kept"], "--policy", files["policy"]).exception)
+    assert "no item_id 'nope'" in str(
+        run(files["base"], files["kept"], "--policy", files["policy"]).exception
+    )
 
 
 def test_a_comment_is_updated_in_place(files: dict[str, Path]) -> None:
@@ -220,11 +256,16 @@ def test_steps_of_a_workflow_are_annotated(files: dict[str, Path], tmp_path: Pat
     assert "FORGOT; policy release FAIL" in summary.read_text()
 
 
-def test_what_is_no_answer_or_no_figure_is_refused_in_one_sentence(files: dict[str, Path], tmp_path: Path) -> None:
+def test_what_is_no_answer_or_no_figure_is_refused_in_one_sentence(
+    files: dict[str, Path], tmp_path: Path
+) -> None:
     answer = tmp_path / "answer.json"
     run(files["base"], files["kept"], "--json", answer)
     stored = json.loads(answer.read_text())
-    assert run("--verify", answer).exit_code == {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}[stored["answer"]]
+    assert (
+        run("--verify", answer).exit_code
+        == {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}[stored["answer"]]
+    )
     for changed in (
         {name: value for name, value in stored.items() if name != "answer"},
         stored | {"call": stored["call"] | {"before": 5}},
@@ -243,4 +284,7 @@ def test_options_beside_a_policy_are_named(files: dict[str, Path], tmp_path: Pat
     both, path = ("--policy", files["policy"], "--fail-if", "forgotten>599"), tmp_path / "j.json"
     run(files["base"], files["kept"], *both, "--json", path)
     document = json.loads(path.read_text())
-    assert (document["policy"], document["rulings"][-1]["what"]) == ("release and options", "all forgotten")
+    assert (document["policy"], document["rulings"][-1]["what"]) == (
+        "release and options",
+        "all forgotten",
+    )

@@ -75,12 +75,20 @@ def _torchrun(folder: Path, *command: str, **variables: str) -> subprocess.Compl
     environment = {**os.environ, "COUNTED": str(folder / "counted-"), **variables}
     environment["FORGETWATCH_CACHE"] = os.environ["FORGETWATCH_CACHE"]
     return subprocess.run(
-        [*launcher, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500
+        [*launcher, *command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
     )
 
 
 def _both(folder: Path, *command: str, **variables: str) -> list[subprocess.CompletedProcess[str]]:
-    return launched(command, cwd=folder, FORGETWATCH_CACHE=os.environ["FORGETWATCH_CACHE"], **variables)
+    return launched(
+        command, cwd=folder, FORGETWATCH_CACHE=os.environ["FORGETWATCH_CACHE"], **variables
+    )
 
 
 def _calls(file: Path) -> list[list[list[int]]]:
@@ -92,8 +100,12 @@ def _own(lines: str) -> list[str]:
     return [line for line in lines.splitlines() if line.startswith("forgetwatch: ")]
 
 
-def test_two_processes_write_one_file_of_the_same_rows_and_each_reads_about_half(saved: Path) -> None:
-    done = _torchrun(saved, "counting.py", "score", "model", "--probe", "p.jsonl", "-o", "s.parquet")
+def test_two_processes_write_one_file_of_the_same_rows_and_each_reads_about_half(
+    saved: Path,
+) -> None:
+    done = _torchrun(
+        saved, "counting.py", "score", "model", "--probe", "p.jsonl", "-o", "s.parquet"
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert len(done.stdout.splitlines()) == 1
     assert "40 items scored" in done.stdout
@@ -117,11 +129,19 @@ def test_accelerate_launch_shares_the_items_too(saved: Path) -> None:
     command = ["counting.py", "score", "model", "--probe", "p.jsonl", "-o", "accelerated.parquet"]
     environment = {**os.environ, "COUNTED": str(saved / "accelerated-")}
     done = subprocess.run(
-        [sys.executable, *launcher, *command], cwd=saved, env=environment, capture_output=True, text=True, timeout=500
+        [sys.executable, *launcher, *command],
+        cwd=saved,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert len(done.stdout.splitlines()) == 1
-    assert [len(max(_calls(saved / f"accelerated-{rank}"), key=len)) for rank in range(2)] == [20, 20]
+    assert [len(max(_calls(saved / f"accelerated-{rank}"), key=len)) for rank in range(2)] == [
+        20,
+        20,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +153,9 @@ def test_accelerate_launch_shares_the_items_too(saved: Path) -> None:
         ("score_command _print_result", "1"),  # when the other is done
     ],
 )
-def test_an_error_of_any_process_is_printed_once_and_ends_all(saved: Path, at: str, fails: str) -> None:
+def test_an_error_of_any_process_is_printed_once_and_ends_all(
+    saved: Path, at: str, fails: str
+) -> None:
     output = f"{at.split()[1]}-{fails}.parquet"
     command = ["failing.py", "score", "model", "--probe", "p.jsonl", "-o", output]
     both = _both(saved, *command, AT=at, FAILS=fails, ACT="refuse")
@@ -160,8 +182,21 @@ def test_a_process_that_is_killed_does_not_leave_the_other_waiting(saved: Path, 
     assert "another process of the group no longer answers" in _own(other.stderr)[-1]
 
 
-def test_models_are_compared_by_both_processes_and_the_results_are_printed_once(saved: Path) -> None:
-    command = ["counting.py", "compare", "model", "other", "--probe", "p.jsonl", "--json", "c.json", "-o", "c.md"]
+def test_models_are_compared_by_both_processes_and_the_results_are_printed_once(
+    saved: Path,
+) -> None:
+    command = [
+        "counting.py",
+        "compare",
+        "model",
+        "other",
+        "--probe",
+        "p.jsonl",
+        "--json",
+        "c.json",
+        "-o",
+        "c.md",
+    ]
     gate = ["--fail-if", "forgotten>=0"]
     first, second = _both(saved, *command, *gate, COUNTED=str(saved / "compared-"))
     assert [first.returncode, second.returncode] == [3, 3]  # the gate's, in both
@@ -176,7 +211,11 @@ def test_models_are_compared_by_both_processes_and_the_results_are_printed_once(
 def test_a_command_that_shares_no_work_runs_in_the_first_process_alone(saved: Path) -> None:
     tok = tokenizer()
     save_snapshot(score(model(tok), tok, probe(40)), saved / "a.parquet")
-    for command in (["compare", "a.parquet", "a.parquet"], ["flips", "a.parquet", "a.parquet"], ["probe", "list"]):
+    for command in (
+        ["compare", "a.parquet", "a.parquet"],
+        ["flips", "a.parquet", "a.parquet"],
+        ["probe", "list"],
+    ):
         first, second = _both(saved, "-m", "forgetwatch", *command)
         assert [first.returncode, second.returncode] == [0, 0]
         assert first.stdout
@@ -197,10 +236,16 @@ def test_wrong_usage_and_a_spread_model_are_refused_once(saved: Path) -> None:
 
 
 def test_a_launcher_whose_variables_are_incomplete_is_named(saved: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if name not in ("MASTER_ADDR", "MASTER_PORT")}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("MASTER_ADDR", "MASTER_PORT")
+    }
     command = ["-m", "forgetwatch", "score", "model", "--probe", "p.jsonl", "-o", "none.parquet"]
     group = {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}
-    (done,) = finish_all([Forked(command, cwd=saved, environment={**environment, **group})], timeout=400)
+    (done,) = finish_all(
+        [Forked(command, cwd=saved, environment={**environment, **group})], timeout=400
+    )
     assert done.returncode == 1
     assert _own(done.stderr) == [
         "forgetwatch: WORLD_SIZE is 2, and MASTER_ADDR, MASTER_PORT is not set; start several processes with torchrun "
@@ -210,7 +255,9 @@ def test_a_launcher_whose_variables_are_incomplete_is_named(saved: Path) -> None
 
 @pytest.mark.full(reason="further numbers of processes")
 @pytest.mark.parametrize("fails", ["0", "1"])
-@pytest.mark.parametrize("call", ["1", "3"])  # the base; the checkpoint, after the base was measured twice
+@pytest.mark.parametrize(
+    "call", ["1", "3"]
+)  # the base; the checkpoint, after the base was measured twice
 def test_a_process_that_fails_alone_ends_a_follower_and_one_message_is_printed(
     saved: Path, fails: str, call: str
 ) -> None:
@@ -231,10 +278,21 @@ main()
     checkpoint = saved / f"run{fails}{call}/checkpoint-10"
     shutil.copytree(saved / "model", checkpoint)
     (saved / "alone.py").write_text(script)
-    command = ["alone.py", "follow", str(checkpoint.parent), "--base", "model", "--probe", "p.jsonl", "--once"]
+    command = [
+        "alone.py",
+        "follow",
+        str(checkpoint.parent),
+        "--base",
+        "model",
+        "--probe",
+        "p.jsonl",
+        "--once",
+    ]
     both = launched(command, cwd=saved, FAILS=fails, CALL=call)
     assert [one.returncode for one in both] == [1, 1]
-    assert len([line for one in both for line in _own(one.stderr) if "no memory today" in line]) == 1
+    assert (
+        len([line for one in both for line in _own(one.stderr) if "no memory today" in line]) == 1
+    )
     assert not list(checkpoint.parent.glob("*/step-*"))
 
 
@@ -243,14 +301,37 @@ def test_torchrun_leaves_the_options_of_follow_alone_behind_two_dashes(saved: Pa
     for step in (5, 10):
         shutil.copytree(saved / "model", saved / f"dashes/checkpoint-{step}")
     (saved / "dashes/checkpoint-5/config.json").write_text("{")
-    launcher = [str(Path(sys.executable).with_name("torchrun")), "--nproc-per-node", "2", "-m", "--", "forgetwatch"]
-    command = ["follow", "dashes", "--base", "model", "--probe", "p.jsonl", "--once", "--poll", "0.1", "--run", "looks"]
-    done = subprocess.run([*launcher, *command], cwd=saved, capture_output=True, text=True, timeout=500)
+    launcher = [
+        str(Path(sys.executable).with_name("torchrun")),
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "--",
+        "forgetwatch",
+    ]
+    command = [
+        "follow",
+        "dashes",
+        "--base",
+        "model",
+        "--probe",
+        "p.jsonl",
+        "--once",
+        "--poll",
+        "0.1",
+        "--run",
+        "looks",
+    ]
+    done = subprocess.run(
+        [*launcher, *command], cwd=saved, capture_output=True, text=True, timeout=500
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines()[-1] == "report: looks/report.html"
     assert len([line for line in done.stdout.splitlines() if line.startswith("step 10: ")]) == 1
     # A checkpoint that fails in all processes is left out by all.
-    assert len([line for line in _own(done.stderr) if "checkpoint-5 could not be scored" in line]) == 1
+    assert (
+        len([line for line in _own(done.stderr) if "checkpoint-5 could not be scored" in line]) == 1
+    )
 
 
 def test_a_process_that_waits_for_others_in_vain_says_so_and_ends(saved: Path) -> None:
@@ -263,8 +344,16 @@ main()
 """
     (saved / "waiting.py").write_text(script)
     command = ["waiting.py", "score", "model", "--probe", "p.jsonl", "-o", "none.parquet"]
-    group = {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-    (done,) = finish_all([Forked(command, cwd=saved, environment={**os.environ, **group})], timeout=400)
+    group = {
+        "WORLD_SIZE": "2",
+        "RANK": "0",
+        "LOCAL_RANK": "0",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": free_port(),
+    }
+    (done,) = finish_all(
+        [Forked(command, cwd=saved, environment={**os.environ, **group})], timeout=400
+    )
     assert done.returncode == 1
     waiting, failed = _own(done.stderr)
     assert waiting.endswith(
@@ -274,9 +363,16 @@ main()
     assert failed.endswith("were all of them started? Unset WORLD_SIZE for one process")
 
 
-def test_a_shell_in_a_cluster_that_sets_the_variables_of_machines_is_one_process(saved: Path) -> None:
+def test_a_shell_in_a_cluster_that_sets_the_variables_of_machines_is_one_process(
+    saved: Path,
+) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "LOCAL_RANK"}
-    command, machines = ["-m", "forgetwatch", "probe", "show", "p.jsonl"], {"WORLD_SIZE": "8", "RANK": "3"}
-    (done,) = finish_all([Forked(command, cwd=saved, environment={**environment, **machines})], timeout=400)
+    command, machines = (
+        ["-m", "forgetwatch", "probe", "show", "p.jsonl"],
+        {"WORLD_SIZE": "8", "RANK": "3"},
+    )
+    (done,) = finish_all(
+        [Forked(command, cwd=saved, environment={**environment, **machines})], timeout=400
+    )
     assert done.returncode == 0
     assert done.stdout

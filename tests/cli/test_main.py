@@ -40,10 +40,17 @@ def test_every_command_explains_itself_and_each_of_its_options() -> None:
     helped = CliRunner().invoke(app, ["--help"]).stdout
     words = " ".join(helped.replace("│", " ").split())
     files = Path(__file__).parent.parent.parent.joinpath("forgetwatch", "cli").glob("*.py")
-    found = {name for file in files for name in re.findall(r"^def (\w+)_command\(", file.read_text(), re.MULTILINE)}
+    found = {
+        name
+        for file in files
+        for name in re.findall(r"^def (\w+)_command\(", file.read_text(), re.MULTILINE)
+    }
     of_probe = {command.name for command in probe_app.registered_commands}
     assert found - of_probe | {"probe", "cache"} == set(COMMANDS)
-    for name, text in {"demo": "Watch a small model forget: train one, fine-tune it,", **COMMANDS}.items():
+    for name, text in {
+        "demo": "Watch a small model forget: train one, fine-tune it,",
+        **COMMANDS,
+    }.items():
         assert f"{name} {text}" in words
         own = CliRunner().invoke(app, [name, "--help"])
         assert own.exit_code == 0
@@ -51,7 +58,10 @@ def test_every_command_explains_itself_and_each_of_its_options() -> None:
 
 
 def test_the_version_is_the_packages() -> None:
-    assert CliRunner().invoke(app, ["--version"]).stdout.strip() == f"forgetwatch {version('forgetwatch')}"
+    assert (
+        CliRunner().invoke(app, ["--version"]).stdout.strip()
+        == f"forgetwatch {version('forgetwatch')}"
+    )
 
 
 def test_an_unexpected_error_is_one_line_unless_its_traceback_is_wanted(
@@ -61,13 +71,17 @@ def test_an_unexpected_error_is_one_line_unless_its_traceback_is_wanted(
         raise ZeroDivisionError("a\nb")
 
     monkeypatch.setattr("forgetwatch.cli.app", fail)
-    assert command().stderr.startswith("forgetwatch: unexpected ZeroDivisionError: a b (a bug in forgetwatch;")
+    assert command().stderr.startswith(
+        "forgetwatch: unexpected ZeroDivisionError: a b (a bug in forgetwatch;"
+    )
     monkeypatch.setenv("FORGETWATCH_TRACEBACK", "1")
     with pytest.raises(ZeroDivisionError):
         main()
 
 
-def test_an_error_of_a_tracker_is_named_as_its_own(command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_tracker_is_named_as_its_own(
+    command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     error = type("UsageError", (Exception,), {"__module__": "wandb.errors"})("no key")
     monkeypatch.setattr("forgetwatch.cli.app", Mock(side_effect=error))
     assert command().stderr == "forgetwatch: wandb: no key\n"
@@ -82,14 +96,21 @@ def test_a_package_that_the_base_installation_lacks_is_named_with_the_remedy(
     monkeypatch.setattr("forgetwatch.cli.app", fail)
     done = command()
     assert done.status == 1
-    assert done.stderr.startswith("forgetwatch: this command needs the package torch, which is not installed: pip")
+    assert done.stderr.startswith(
+        "forgetwatch: this command needs the package torch, which is not installed: pip"
+    )
     assert "bug" not in done.stderr
 
 
-def test_an_expected_error_is_one_line_without_a_traceback_and_keeps_its_brackets(command: Run) -> None:
+def test_an_expected_error_is_one_line_without_a_traceback_and_keeps_its_brackets(
+    command: Run,
+) -> None:
     done = command("compare", "no\nne.csv", "b.csv")
     assert (done.status, done.stderr.count("\n")) == (1, 1)
-    assert "[red]a[/].csv: no such file or folder" in command("compare", "[red]a[/].csv", "b.csv").stderr
+    assert (
+        "[red]a[/].csv: no such file or folder"
+        in command("compare", "[red]a[/].csv", "b.csv").stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,7 +122,9 @@ def test_an_expected_error_is_one_line_without_a_traceback_and_keeps_its_bracket
         (["comparee"], "compare"),
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_status_two(command: Run, arguments: list[str], says: str) -> None:
+def test_wrong_usage_is_one_line_and_exit_status_two(
+    command: Run, arguments: list[str], says: str
+) -> None:
     done = command(*arguments)
     assert (done.status, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("forgetwatch: ")
@@ -115,9 +138,15 @@ def test_help_without_a_command_is_no_error_message(command: Run) -> None:
     assert "forgetwatch: " not in done.stderr
 
 
-@pytest.mark.parametrize("named", [[], *([name] for name in COMMANDS), ["probe", "build"], ["probe", "check"]])
+@pytest.mark.parametrize(
+    "named", [[], *([name] for name in COMMANDS), ["probe", "build"], ["probe", "check"]]
+)
 def test_help_fits_eighty_columns_and_loses_no_brackets(named: list[str]) -> None:
-    shown = CliRunner().invoke(app, [*named, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).stdout
+    shown = (
+        CliRunner()
+        .invoke(app, [*named, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"})
+        .stdout
+    )
     assert max(map(cell_len, shown.splitlines())) <= 80
     assert "[/" not in shown
     assert "[bold" not in shown
@@ -134,7 +163,10 @@ def files(tmp_path: Path) -> list[str]:
     """Two logs whose ids and questions are no ASCII."""
     made = []
     for name, right in (("before", 1), ("after", 0)):
-        rows = [{"item_id": f"é{at}", "question": "¿Qué?", "correct": right * (at % 2)} for at in range(12)]
+        rows = [
+            {"item_id": f"é{at}", "question": "¿Qué?", "correct": right * (at % 2)}
+            for at in range(12)
+        ]
         made.append(str(write_jsonl(tmp_path / f"{name}.jsonl", rows)))
     return made
 
@@ -151,8 +183,13 @@ def test_what_the_terminal_cannot_encode_is_escaped(files: list[str]) -> None:
     assert r"\xe91" in done.stdout
 
 
-def test_a_path_that_is_too_long_and_an_empty_argument_are_one_short_sentence(files: list[str]) -> None:
-    for argument, status, said in (("x" * 5000, 1, "File name too long"), ("", 2, "an argument is empty")):
+def test_a_path_that_is_too_long_and_an_empty_argument_are_one_short_sentence(
+    files: list[str],
+) -> None:
+    for argument, status, said in (
+        ("x" * 5000, 1, "File name too long"),
+        ("", 2, "an argument is empty"),
+    ):
         words = [sys.executable, "-m", "forgetwatch", "compare", files[0], argument]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert done.returncode == status
@@ -163,7 +200,11 @@ def test_a_path_that_is_too_long_and_an_empty_argument_are_one_short_sentence(fi
 @pytest.mark.parametrize(("one", "other"), [("é", "e\u0301"), ("a b", "a  b "), ("007", "7")])
 def test_ids_that_are_spelled_unlike_get_a_hint(one: str, other: str, tmp_path: Path) -> None:
     before, after = (
-        load_snapshot(write_jsonl(tmp_path / f"{at}.jsonl", [{"item_id": name, "correct": 1} for name in (own, "x")]))
+        load_snapshot(
+            write_jsonl(
+                tmp_path / f"{at}.jsonl", [{"item_id": name, "correct": 1} for name in (own, "x")]
+            )
+        )
         for at, own in enumerate((one, other))
     )
     with pytest.raises(MismatchError, match="1 ids are spelled unlike"):
@@ -203,7 +244,13 @@ def test_two_outputs_of_one_name_and_a_folder_for_a_comment_are_refused_before_t
 def test_a_value_that_is_given_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text("critical: [{metric: acc, gain: 2%}]")
     save_snapshot(snapshot([True] * 20), tmp_path / "a.parquet")
-    words = ["gate", str(tmp_path / "a.parquet"), str(tmp_path / "a.parquet"), "--policy", str(tmp_path / "p.yaml")]
+    words = [
+        "gate",
+        str(tmp_path / "a.parquet"),
+        str(tmp_path / "a.parquet"),
+        "--policy",
+        str(tmp_path / "p.yaml"),
+    ]
     done = CliRunner().invoke(app, [*words, "--value", "acc=.6,.7", "--value", "acc=.6,.5"])
     assert done.exit_code == 2
     assert "a metric is given twice" in " ".join(done.output.replace("│", " ").split())
@@ -259,9 +306,18 @@ def test_several_comparisons_are_in_one_document(tmp_path: Path) -> None:
     both = [one.comparison, other.comparison]
     for name in ("r.md", "r.csv", "r.json"):
         write_report(tmp_path / name, both, other.changed, tolerance=TOLERANCE)
-    assert len(re.findall(r"^\*\*(?:FORGOT|KEPT|NOT CLEAR)\*\*", (tmp_path / "r.md").read_text(), re.MULTILINE)) == 2
+    assert (
+        len(
+            re.findall(
+                r"^\*\*(?:FORGOT|KEPT|NOT CLEAR)\*\*", (tmp_path / "r.md").read_text(), re.MULTILINE
+            )
+        )
+        == 2
+    )
     assert [
-        row["n"] for row in csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text())) if row["level"] == "all"
+        row["n"]
+        for row in csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text()))
+        if row["level"] == "all"
     ] == ["57", "85"]
     document = json.loads((tmp_path / "r.json").read_text())
     assert document["schema"] == "forgetwatch/comparisons@2"
@@ -270,7 +326,13 @@ def test_several_comparisons_are_in_one_document(tmp_path: Path) -> None:
 
 def test_a_report_of_a_run_is_a_trajectory_document(tmp_path: Path) -> None:
     trajectory, _ = run(60)
-    write_report(tmp_path / "r.json", [trajectory.comparisons[-1]], (), tolerance=TOLERANCE, trajectory=trajectory)
+    write_report(
+        tmp_path / "r.json",
+        [trajectory.comparisons[-1]],
+        (),
+        tolerance=TOLERANCE,
+        trajectory=trajectory,
+    )
     assert json.loads((tmp_path / "r.json").read_text())["schema"] == "forgetwatch/trajectory@2"
 
 
@@ -294,7 +356,9 @@ def test_the_tolerance_is_that_of_the_verdict(tmp_path: Path) -> None:
     assert words[0] == "KEPT" != words[1]
 
 
-def test_a_report_that_fails_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_that_fails_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     of = choices(60)
     path = tmp_path / "r.html"
     path.write_text("old")
@@ -314,8 +378,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name, right in (("base", 40), ("new1", 38), ("new2", 36)):
         category = ["a", "b"] * 30
-        save_snapshot(snapshot([at < right for at in range(60)], category=category), f"{name}.parquet")
-    Path("log.jsonl").write_text('{"item_id": "a", "correct": true}\n{"item_id": "b", "correct": false}\n')
+        save_snapshot(
+            snapshot([at < right for at in range(60)], category=category), f"{name}.parquet"
+        )
+    Path("log.jsonl").write_text(
+        '{"item_id": "a", "correct": true}\n{"item_id": "b", "correct": false}\n'
+    )
     Path("results.json").write_text('{"results": {"arc": {"acc": 0.5}}}')
     Path("table.csv").write_text("item_id,correct\na,1\nb,0\n")
     Path("notes.md").write_text("# forgetwatch\n\nmine\n")
@@ -344,18 +412,42 @@ SIDES = (*COMPARE, "new2.parquet")
     ("arguments", "target", "says"),
     [
         # Somebody takes --json for a switch: the next path is its value.
-        ((*COMPARE, "--json", "new1.parquet", "new2.parquet"), "new1.parquet", "a JSON document ends in .json"),
-        (("flips", "base.parquet", "new2.parquet", "--jsonl", "base.parquet"), "base.parquet", "ends in .jsonl"),
-        ((*SIDES, "-o", "new1.parquet"), "new1.parquet", "a report ends in .html, .md, .csv or .json"),
+        (
+            (*COMPARE, "--json", "new1.parquet", "new2.parquet"),
+            "new1.parquet",
+            "a JSON document ends in .json",
+        ),
+        (
+            ("flips", "base.parquet", "new2.parquet", "--jsonl", "base.parquet"),
+            "base.parquet",
+            "ends in .jsonl",
+        ),
+        (
+            (*SIDES, "-o", "new1.parquet"),
+            "new1.parquet",
+            "a report ends in .html, .md, .csv or .json",
+        ),
         ((*SIDES, "--json", "results.json"), "results.json", "not a JSON document of forgetwatch"),
         ((*SIDES, "-o", "results.json"), "results.json", "not a report of forgetwatch"),
         ((*SIDES, "-o", "table.csv"), "table.csv", "not a report of forgetwatch"),
         ((*SIDES, "-o", "notes.md"), "notes.md", "not a report of forgetwatch"),
         ((*SIDES, "-o", "page.html"), "page.html", "not a report of forgetwatch"),
-        (("flips", "base.parquet", "new2.parquet", "--jsonl", "log.jsonl"), "log.jsonl", "not a list of items"),
-        (("convert", "base.parquet", "-o", "base.parquet"), "base.parquet", "the command reads this file"),
+        (
+            ("flips", "base.parquet", "new2.parquet", "--jsonl", "log.jsonl"),
+            "log.jsonl",
+            "not a list of items",
+        ),
+        (
+            ("convert", "base.parquet", "-o", "base.parquet"),
+            "base.parquet",
+            "the command reads this file",
+        ),
         (("convert", "log.jsonl", "-o", "log.jsonl"), "log.jsonl", "a snapshot ends in .parquet"),
-        (("probe", "build", "rows.csv", "-o", "log.jsonl"), "log.jsonl", "not a probe of forgetwatch"),
+        (
+            ("probe", "build", "rows.csv", "-o", "log.jsonl"),
+            "log.jsonl",
+            "not a probe of forgetwatch",
+        ),
     ],
 )
 def test_a_file_that_is_not_ours_is_kept(
@@ -366,7 +458,9 @@ def test_a_file_that_is_not_ours_is_kept(
     assert (folder / target).read_bytes() == before
 
 
-def test_a_table_that_is_another_kind_of_parquet_is_kept(folder: Path, refused: Callable[..., str]) -> None:
+def test_a_table_that_is_another_kind_of_parquet_is_kept(
+    folder: Path, refused: Callable[..., str]
+) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -406,11 +500,15 @@ def test_a_picture_of_somebody_else_is_kept(folder: Path, refused: Callable[...,
     drawn = sorted((folder / "pictures").iterdir())
     assert drawn
     drawn[0].write_bytes(b"\x89PNG\r\n\x1a\n of somebody else")
-    assert "there is a picture that forgetwatch did not draw" in refused(*SIDES, "--plots", "pictures")
+    assert "there is a picture that forgetwatch did not draw" in refused(
+        *SIDES, "--plots", "pictures"
+    )
     assert drawn[0].read_bytes().endswith(b"of somebody else")
 
 
-def test_a_study_does_not_write_into_a_folder_of_others(folder: Path, refused: Callable[..., str]) -> None:
+def test_a_study_does_not_write_into_a_folder_of_others(
+    folder: Path, refused: Callable[..., str]
+) -> None:
     pairs = [{"name": "one", "before": "base.parquet", "after": "new1.parquet"}]
     stage = {"name": "tuning", "pairs": pairs}
     (folder / "study.yaml").write_text(json.dumps({"name": "mine", "stages": [stage]}))

@@ -89,7 +89,10 @@ def test_each_point_is_compared_with_both_ends_on_both_probes(folder: Path) -> N
         assert part["probe"] == name
         assert [point["alpha"] for point in part["points"]] == [0, 0.2, 0.8, 1]
         flips = [
-            [(end["groups"][0]["forgotten"], end["groups"][0]["gained"]) for end in (point["from_a"], point["from_b"])]
+            [
+                (end["groups"][0]["forgotten"], end["groups"][0]["gained"])
+                for end in (point["from_a"], point["from_b"])
+            ]
             for point in part["points"]
         ]
         assert flips[0][0] == flips[-1][1] == (0, 0)
@@ -99,13 +102,18 @@ def test_each_point_is_compared_with_both_ends_on_both_probes(folder: Path) -> N
     assert [part["part"] for part in document["probes"]] == ["chosen", "confirmed"]
 
 
-def test_a_kept_point_at_an_end_has_no_flip_and_points_are_scored_as_they_are_kept(folder: Path) -> None:
+def test_a_kept_point_at_an_end_has_no_flip_and_points_are_scored_as_they_are_kept(
+    folder: Path,
+) -> None:
     document = json.loads(merge("--keep", str(folder / "kept"), "--alpha", "0,.8,1", "--json", "-"))
     assert sorted(os.listdir(folder / "kept")) == ["linear-0", "linear-0.8", "linear-1"]
     items = probe(40, name="first")
     rows = {
         name: score_checkpoint(str(path), items)
-        for name, path in (("a", Path("a")), *((at, folder / "kept" / f"linear-{at}") for at in ("0", "0.8", "1")))
+        for name, path in (
+            ("a", Path("a")),
+            *((at, folder / "kept" / f"linear-{at}") for at in ("0", "0.8", "1")),
+        )
     }
     assert compare(before=rows["a"], after=rows["0"]).all.forgotten == 0
     found = compare(before=rows["a"], after=rows["0.8"]).all
@@ -113,7 +121,9 @@ def test_a_kept_point_at_an_end_has_no_flip_and_points_are_scored_as_they_are_ke
     assert (group["forgotten"], group["gained"]) == (found.forgotten, found.gained)
 
 
-def test_a_sweep_that_was_cut_off_writes_only_what_was_not_scored(folder: Path, written: list[float]) -> None:
+def test_a_sweep_that_was_cut_off_writes_only_what_was_not_scored(
+    folder: Path, written: list[float]
+) -> None:
     shutil.rmtree("cache", ignore_errors=True)
     merge("--alpha", ".3")
     assert written == [0.3]
@@ -123,10 +133,14 @@ def test_a_sweep_that_was_cut_off_writes_only_what_was_not_scored(folder: Path, 
     assert written == [0.3, 0.6, 0.3, 0.6]
 
 
-def test_outcomes_of_a_point_are_those_of_its_own_two_models(folder: Path, written: list[float]) -> None:
+def test_outcomes_of_a_point_are_those_of_its_own_two_models(
+    folder: Path, written: list[float]
+) -> None:
     shutil.copytree("a", folder / "c")
     for one, two in (("a", "b"), ("a", str(folder / "c")), (str(folder / "c"), "b"), ("b", "a")):
-        done = CliRunner().invoke(app, ["merge", one, two, *PROBES, "--alpha", ".35", "--json", "-"])
+        done = CliRunner().invoke(
+            app, ["merge", one, two, *PROBES, "--alpha", ".35", "--json", "-"]
+        )
         assert done.exit_code == 0, done.output
         found = json.loads(done.stdout)["probes"][0]["points"][0]["from_a"]["groups"][0]
         assert (found["forgotten"] + found["gained"] == 0) == (two != "b" and one != "b")
@@ -134,14 +148,18 @@ def test_outcomes_of_a_point_are_those_of_its_own_two_models(folder: Path, writt
     assert written == [0.35] * 3
 
 
-def test_kept_models_are_not_written_twice_and_others_not_overwritten(folder: Path, written: list[float]) -> None:
+def test_kept_models_are_not_written_twice_and_others_not_overwritten(
+    folder: Path, written: list[float]
+) -> None:
     kept = str(folder / "kept")
     merge("--alpha", ".5", "--keep", kept)
     made = len(written)
     merge("--alpha", ".5", "--keep", kept)
     assert len(written) == made > 0
     (folder / "kept" / "linear-0.5" / weights.RECIPE).write_text("{}")
-    assert "linear-0.5: is there, and was not merged from a and b" in merge("--alpha", ".5", "--keep", kept, status=1)
+    assert "linear-0.5: is there, and was not merged from a and b" in merge(
+        "--alpha", ".5", "--keep", kept, status=1
+    )
 
 
 def test_the_table_has_at_most_12_lines_of_80_columns(folder: Path) -> None:
@@ -170,17 +188,25 @@ def test_reports_have_the_same_numbers_in_every_format(folder: Path, method: str
     assert "## third, 20 items" in markdown
     assert [part["part"] for part in document["probes"]] == ["chosen", "confirmed", "target"]
     rows = list(csv.DictReader(io.StringIO((folder / "r.csv").read_text())))
-    found = [row for row in rows if (row["probe"], row["alpha"], row["before"]) == ("second", "0.2", "b")]
+    found = [
+        row for row in rows if (row["probe"], row["alpha"], row["before"]) == ("second", "0.2", "b")
+    ]
     assert float(found[0]["net_change"]) == point["net_change"]
     assert "http://" not in page.replace("http://www.w3.org", "")
 
 
 def test_the_front_is_that_of_what_is_kept_and_the_target(folder: Path) -> None:
     (folder / "t.csv").write_text("alpha,score\n0,1\n0.5,3\n1,2\n")
-    document = json.loads(merge("--alpha", "1,0,.5", "--target", str(folder / "t.csv"), "--json", "-"))
+    document = json.loads(
+        merge("--alpha", "1,0,.5", "--target", str(folder / "t.csv"), "--json", "-")
+    )
     assert [point["alpha"] for point in document["probes"][0]["points"]] == [0, 0.5, 1]
     models = {one["label"]: one for one in document["ranking"]["models"]}
-    assert {name: one["target"] for name, one in models.items()} == {"alpha 0": 1, "alpha 0.5": 3, "alpha 1": 2}
+    assert {name: one["target"] for name, one in models.items()} == {
+        "alpha 0": 1,
+        "alpha 0.5": 3,
+        "alpha 1": 2,
+    }
     assert models["alpha 0"]["on_front"]
     assert models["alpha 0.5"]["on_front"]
 
@@ -189,14 +215,26 @@ def test_an_adapter_is_swept_by_its_factor(folder: Path, written: list[float]) -
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    tuned = get_peft_model(AutoModelForCausalLM.from_pretrained("a"), LoraConfig(target_modules=["q_proj", "v_proj"]))
+    tuned = get_peft_model(
+        AutoModelForCausalLM.from_pretrained("a"), LoraConfig(target_modules=["q_proj", "v_proj"])
+    )
     torch.manual_seed(3)
     with torch.no_grad():
         for name, weight in tuned.named_parameters():
             if "lora_" in name:
                 weight.copy_(0.3 * torch.randn_like(weight))
     tuned.save_pretrained(folder / "adapter")
-    given = ["merge", "a", str(folder / "adapter"), "--probe", "first.jsonl", "--confirmation", "none", "--json", "-"]
+    given = [
+        "merge",
+        "a",
+        str(folder / "adapter"),
+        "--probe",
+        "first.jsonl",
+        "--confirmation",
+        "none",
+        "--json",
+        "-",
+    ]
     done = CliRunner().invoke(app, [*given, "--alpha", "0,.5,1"])
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
@@ -234,11 +272,15 @@ def test_what_cannot_be_swept_is_refused_at_once(
 def changed(source: Path, target: Path, value: float, *, dtype: torch.dtype = torch.float32) -> str:
     """Name of a copy of a model with three values in one tensor replaced."""
     shutil.copytree(source, target)
-    found = {name: weight.to(dtype) for name, weight in load_file(target / "model.safetensors").items()}
+    found = {
+        name: weight.to(dtype) for name, weight in load_file(target / "model.safetensors").items()
+    }
     found[NORM][:3] = value
     save_file(found, target / "model.safetensors", {"format": "pt"})
     config = json.loads((target / "config.json").read_text())
-    (target / "config.json").write_text(json.dumps({**config, "dtype": str(dtype).removeprefix("torch.")}))
+    (target / "config.json").write_text(
+        json.dumps({**config, "dtype": str(dtype).removeprefix("torch.")})
+    )
     return str(target)
 
 
@@ -258,12 +300,15 @@ def test_a_weight_that_is_not_finite_is_named_before_anything_is_scored(
     assert f"{side} ({broken}): tensor {NORM} holds {kind} (3 of " in str(done.exception)
 
 
-def test_a_model_that_overflows_when_it_is_scored_is_named_and_no_run_is_blamed(folder: Path) -> None:
+def test_a_model_that_overflows_when_it_is_scored_is_named_and_no_run_is_blamed(
+    folder: Path,
+) -> None:
     broken = changed(Path("b"), folder / "broken", 60_000.0, dtype=torch.float16)
     done = CliRunner().invoke(app, ["merge", "a", broken, *PROBES])
     assert done.exit_code == 1
-    assert f"{broken}: the model's outputs are not finite (40 of 40 answers); its weights are finite" in str(
-        done.exception
+    assert (
+        f"{broken}: the model's outputs are not finite (40 of 40 answers); its weights are finite"
+        in str(done.exception)
     )
     assert "run" not in str(done.exception).replace(broken, "")
 
@@ -273,7 +318,9 @@ def test_a_line_names_what_is_scored_and_none_what_is_cached(folder: Path) -> No
     given = ["merge", "a", "b", *PROBES, "--alpha", "0,.3,1"]
     first, second = (CliRunner().invoke(app, given) for _ in range(2))
     lines = [line for line in first.stderr.splitlines() if line.startswith("forgetwatch: scoring ")]
-    named = [f"{one} on {items}" for one in ("a", "b", "linear merge, alpha 0.3") for items in _SCORED]
+    named = [
+        f"{one} on {items}" for one in ("a", "b", "linear merge, alpha 0.3") for items in _SCORED
+    ]
     assert lines == [f"forgetwatch: scoring {line}" for line in named]
     assert second.stderr == ""
     assert second.stdout == first.stdout
@@ -287,22 +334,54 @@ def test_a_table_without_a_value_for_a_point_is_refused_before_a_point_is_made(
 ) -> None:
     (folder / "t.csv").write_text("alpha,score\n0,1\n1,2\n")
     shutil.rmtree("cache", ignore_errors=True)
-    assert "no row for 0.5" in merge("--alpha", "0,.5,1", "--target", str(folder / "t.csv"), status=1)
+    assert "no row for 0.5" in merge(
+        "--alpha", "0,.5,1", "--target", str(folder / "t.csv"), status=1
+    )
     assert written == []
 
 
 @pytest.mark.full(reason="further numbers of processes")
-def test_two_processes_print_and_write_once_and_their_numbers_are_those_of_one(folder: Path) -> None:
+def test_two_processes_print_and_write_once_and_their_numbers_are_those_of_one(
+    folder: Path,
+) -> None:
     shutil.rmtree("cache", ignore_errors=True)
     options = ["--alpha", "0,.4,1", "--method", "slerp"]
-    launcher = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "forgetwatch", "merge", "a", "b", *PROBES]
+    launcher = [
+        "-m",
+        "torch.distributed.run",
+        "--nproc_per_node",
+        "2",
+        "-m",
+        "forgetwatch",
+        "merge",
+        "a",
+        "b",
+        *PROBES,
+    ]
     outputs = ["--json", str(folder / "two.json"), "--keep", str(folder / "kept")]
-    environment = {**os.environ, "FORGETWATCH_CACHE": str(folder / "cache"), "TMPDIR": str(folder / "temporary")}
+    environment = {
+        **os.environ,
+        "FORGETWATCH_CACHE": str(folder / "cache"),
+        "TMPDIR": str(folder / "temporary"),
+    }
     done = subprocess.run(
-        [sys.executable, *launcher, *options, *outputs], env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, *launcher, *options, *outputs],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert len([line for line in done.stdout.splitlines() if line.startswith("forgetwatch  merge a and b")]) == 1
+    assert (
+        len(
+            [
+                line
+                for line in done.stdout.splitlines()
+                if line.startswith("forgetwatch  merge a and b")
+            ]
+        )
+        == 1
+    )
     assert done.stderr.count("forgetwatch: scoring ") == 6  # two ends and one point, on two probes
     merge(*options, "--json", str(folder / "one.json"))
 
@@ -310,7 +389,8 @@ def test_two_processes_print_and_write_once_and_their_numbers_are_those_of_one(f
         return {key: value for key, value in pairs if key not in ("seconds", "time", "kept")}
 
     one, two = (
-        json.loads((folder / name).read_text(), object_pairs_hook=without_times) for name in ("one.json", "two.json")
+        json.loads((folder / name).read_text(), object_pairs_hook=without_times)
+        for name in ("one.json", "two.json")
     )
     assert one == two
     assert sorted(os.listdir(folder / "kept")) == ["slerp-0", "slerp-0.4", "slerp-1"]
@@ -372,7 +452,8 @@ def test_notes_of_both_ends_and_of_the_second_probe_are_told(folder: Path) -> No
             sweep,
             "compare",
             lambda *, before, after: replace(
-                whole(before=before, after=after), notes=(f"{before.label} on {before.meta['probe']['name']}",)
+                whole(before=before, after=after),
+                notes=(f"{before.label} on {before.meta['probe']['name']}",),
             ),
         )
         document = json.loads(merge("--json", "-"))

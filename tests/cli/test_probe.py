@@ -14,8 +14,20 @@ from forgetwatch.errors import ForgetwatchError
 from forgetwatch.probes.categories import Categories
 
 ROWS: list[dict[str, Any]] = [
-    {"question": "Which river is the longest?", "A": "Nile", "B": "Elbe", "answer": "A", "topic": "Earth"},
-    {"question": "Which metal is liquid when warm?", "A": "cobalt", "B": "mercury", "answer": "B", "topic": "Matter"},
+    {
+        "question": "Which river is the longest?",
+        "A": "Nile",
+        "B": "Elbe",
+        "answer": "A",
+        "topic": "Earth",
+    },
+    {
+        "question": "Which metal is liquid when warm?",
+        "A": "cobalt",
+        "B": "mercury",
+        "answer": "B",
+        "topic": "Matter",
+    },
 ]
 
 
@@ -37,7 +49,11 @@ def test_list_names_every_probe() -> None:
 def test_the_columns_of_the_list_begin_at_the_same_places() -> None:
     """Whatever the length of a name: the description begins in one column, and the number of items ends in one."""
     lines = probe_command("list").partition("\ntasks of ")[0].splitlines()
-    rows = [re.fullmatch(r"  (\S+) +(.*?) {2,}(\S.*?)  (\S.*)", line) for line in lines if line.startswith("  ")]
+    rows = [
+        re.fullmatch(r"  (\S+) +(.*?) {2,}(\S.*?)  (\S.*)", line)
+        for line in lines
+        if line.startswith("  ")
+    ]
     assert len(rows) == 12
     assert len({row.start(2) for row in rows if row}) == 1
     assert len({row.end(3) for row in rows if row}) == 1
@@ -48,7 +64,9 @@ def test_plan_of_a_table_is_shown_by_check_and_show(tmp_path: Path) -> None:
     table, probe = tmp_path / "q.csv", tmp_path / "q.jsonl"
     table.write_text("question,A,B,answer\nCapital of Chile?,Lima,Santiago,B\n")
     plan = "question: question, asked as 'Question: ... Answer:'; options: A, B; key: letters in answer"
-    assert f"read as: {plan}" in " ".join(probe_command("build", str(table), "-o", str(probe)).split())
+    assert f"read as: {plan}" in " ".join(
+        probe_command("build", str(table), "-o", str(probe)).split()
+    )
     for command in (("check", table), ("check", probe), ("show", probe)):
         assert plan in " ".join(probe_command(command[0], str(command[1])).split())
 
@@ -56,7 +74,13 @@ def test_plan_of_a_table_is_shown_by_check_and_show(tmp_path: Path) -> None:
 def test_show_says_what_a_probe_holds_and_shows_items() -> None:
     text = probe_command("show", "demo", "--examples", "1")
     probe = load_probe("demo")
-    for part in ("360 items, 6 tasks", "Weather 60", "scoring loglikelihood", probe.fingerprint, str(probe[0].prompt)):
+    for part in (
+        "360 items, 6 tasks",
+        "Weather 60",
+        "scoring loglikelihood",
+        probe.fingerprint,
+        str(probe[0].prompt),
+    ):
         assert part in text
     assert text.count("\n* ") == 1
 
@@ -77,15 +101,34 @@ def test_build_makes_a_probe_of_rows(tmp_path: Path) -> None:
     own = [{"frage": row["question"], "x": "Nile", "y": "Elbe", "richtig": 0} for row in ROWS]
     path = write_jsonl(tmp_path / "eigen.jsonl", own)
     columns = ("--column", "prompt=frage", "--column", "choices=x,y", "--column", "answer=richtig")
-    probe_command("build", path, "-o", out, *columns, "--task", "rivers", "--scoring", "letters", "--limit", "1")
+    probe_command(
+        "build",
+        path,
+        "-o",
+        out,
+        *columns,
+        "--task",
+        "rivers",
+        "--scoring",
+        "letters",
+        "--limit",
+        "1",
+    )
     built = load_probe(out)
-    assert (len(built), built.scoring, built[0].task, built[0].choices) == (1, "letters", "rivers", ("Nile", "Elbe"))
+    assert (len(built), built.scoring, built[0].task, built[0].choices) == (
+        1,
+        "letters",
+        "rivers",
+        ("Nile", "Elbe"),
+    )
 
 
 def test_check_finds_faults_and_strict_makes_them_count(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "mine.jsonl", ROWS)
     assert "no fault found" in probe_command("check", path, "--strict")
-    bad = write_jsonl(tmp_path / "bad.jsonl", [*ROWS, ROWS[0], ROWS[1] | {"question": "Is mercury liquid?"}])
+    bad = write_jsonl(
+        tmp_path / "bad.jsonl", [*ROWS, ROWS[0], ROWS[1] | {"question": "Is mercury liquid?"}]
+    )
     text = probe_command("check", bad)
     assert "! repeated" in text
     assert "! leaked" in text
@@ -99,11 +142,15 @@ def test_check_says_that_a_tokenizer_knows_no_chat(tmp_path: Path) -> None:
     plain.save_pretrained(tmp_path / "plain")
     chat.save_pretrained(tmp_path / "chat")
     assert "! no template" in probe_command("check", "behaviour", "--tokenizer", tmp_path / "plain")
-    assert "no template" not in probe_command("check", "behaviour", "--tokenizer", tmp_path / "chat")
+    assert "no template" not in probe_command(
+        "check", "behaviour", "--tokenizer", tmp_path / "chat"
+    )
 
 
 def test_check_keeps_the_indentation_of_lines_that_go_on(tmp_path: Path) -> None:
-    long = [{**ROWS[0], "task": "a task with a name of some length", "id": str(n)} for n in range(4)]
+    long = [
+        {**ROWS[0], "task": "a task with a name of some length", "id": str(n)} for n in range(4)
+    ]
     lines = probe_command("check", write_jsonl(tmp_path / "long.jsonl", long)).splitlines()
     assert "1 kind of fault" in lines
     (start,) = [at for at, line in enumerate(lines) if line.startswith("    a task with a name")]
@@ -112,7 +159,9 @@ def test_check_keeps_the_indentation_of_lines_that_go_on(tmp_path: Path) -> None
 
 def test_check_reads_training_files(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "mine.jsonl", ROWS)
-    train = write_jsonl(tmp_path / "train.jsonl", [{"text": "x"}, {"text": "which river is the longest? Nile!"}])
+    train = write_jsonl(
+        tmp_path / "train.jsonl", [{"text": "x"}, {"text": "which river is the longest? Nile!"}]
+    )
     text = probe_command("check", path, "--train", train)
     assert "! training data" in text
     assert "2 training rows: 1 of 2 questions are in them" in " ".join(text.split())
@@ -149,7 +198,9 @@ def test_what_cannot_be_done_is_one_line(arguments: tuple[str, ...], why: str) -
         probe_command(*arguments)
 
 
-@pytest.mark.parametrize("arguments", [("show",), ("build", "demo", "-o", "p.jsonl", "--column", "x")])
+@pytest.mark.parametrize(
+    "arguments", [("show",), ("build", "demo", "-o", "p.jsonl", "--column", "x")]
+)
 def test_wrong_usage_is_exit_2(arguments: tuple[str, ...]) -> None:
     probe_command(*arguments, status=2)
 

@@ -44,7 +44,10 @@ def test_detail_has_every_look_of_a_run(run: Path, place: str) -> None:
     done = CliRunner().invoke(app, ["report", str(run / place), "--detail"])
     assert done.exit_code == 0, done.output
     told = " ".join(done.stdout.split())
-    assert "All questions, step 5: -75.0 points (30 forgotten, 0 gained, of 40); at the last look -62.5 points" in told
+    assert (
+        "All questions, step 5: -75.0 points (30 forgotten, 0 gained, of 40); at the last look -62.5 points"
+        in told
+    )
     assert "step 9: " in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= max(100, 2 * len(str(run)) + 60)
     page = run / "_forgetwatch" / "report.html"
@@ -60,7 +63,10 @@ def test_the_first_table_of_a_run_has_at_most_eight_lines(run: Path) -> None:
     assert "when       forgot from step 5, never surely kept" in table
     assert table[-1] == f"next       forgetwatch flips {run}"
     told = lines[len(table) + 1 :]
-    assert told[:2] == ["30 right answers were lost at some look: 5 are back at the last, 25 are not.", ""]
+    assert told[:2] == [
+        "30 right answers were lost at some look: 5 are back at the last, 25 are not.",
+        "",
+    ]
     assert told[2] == "To try, the least work first; measure again after each:"
     assert lines[-1].startswith("report: ")
 
@@ -71,7 +77,12 @@ def test_report_writes_a_run_as_json(run: Path) -> None:
     assert (document["items"], document["planned_looks"]) == (40, 4)
     assert document["forgetting_events"] == {"0": 10, "1": 30}
     last = document["looks"][-1]
-    assert (last["step"], last["ever_forgotten"], last["regained"], last["newly_regained"]) == (9, 30, 5, 5)
+    assert (last["step"], last["ever_forgotten"], last["regained"], last["newly_regained"]) == (
+        9,
+        30,
+        5,
+        5,
+    )
     assert last["if_guessed"]["ever_forgotten"] == pytest.approx(40 * 0.25 * (1 - 0.25**2))
     assert [alarm["raised"] for alarm in last["alarms"]] == [True]  # a single category is the whole
     assert last["alarms"][0]["alarm_level"] == pytest.approx(0.05 / 4)
@@ -104,7 +115,9 @@ def test_a_folder_without_a_run_is_one_clear_error(tmp_path: Path) -> None:
     assert "needed a run folder with baseline.parquet" in str(done.exception)
 
 
-def test_a_page_that_cannot_be_written_leaves_the_table(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_cannot_be_written_leaves_the_table(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -127,9 +140,13 @@ def test_a_run_can_be_gated_by_its_last_look_and_by_its_history(run: Path, tmp_p
     assert gated("--fail-if", "history.ever_forgotten>30", "--json", "-")[0] == 0
     status, text = gated("--no-worse-than", "2%")
     assert (status, "gate FAIL: all accuracy -62.5 points" in text) == (3, True)
-    first, last = (str(run / "_forgetwatch" / name) for name in ("baseline.parquet", "step-000009.parquet"))
+    first, last = (
+        str(run / "_forgetwatch" / name) for name in ("baseline.parquet", "step-000009.parquet")
+    )
     with pytest.raises(GateError, match=r"history\.regained has no number; needed a run"):
-        CliRunner().invoke(app, ["compare", first, last, "--fail-if", "history.regained>1"], catch_exceptions=False)
+        CliRunner().invoke(
+            app, ["compare", first, last, "--fail-if", "history.regained>1"], catch_exceptions=False
+        )
     (tmp_path / "p.yaml").write_text("critical: [history.regained>1]")
     assert gated("--policy", str(tmp_path / "p.yaml"))[0] in (0, 3)
 
@@ -138,7 +155,9 @@ def stages(folder: Path) -> list[str]:
     """Two stages, each of two categories, of which the first one is taught by the first stage."""
 
     def look(step: int, right: list[bool]) -> Snapshot:
-        return snapshot(right, meta={"model": "m", "step": step}, k=[4] * 8, category=["a"] * 4 + ["=b"] * 4)
+        return snapshot(
+            right, meta={"model": "m", "step": step}, k=[4] * 8, category=["a"] * 4 + ["=b"] * 4
+        )
 
     start = [False] * 4 + [True] * 4
     middle, end = [True] * 4 + [True] * 3 + [False], [True] * 2 + [False] * 2 + [True] * 4
@@ -163,7 +182,16 @@ def test_stages_are_shown_as_a_matrix(tmp_path: Path) -> None:
         "passing": 2,
         "recovered_if_guessed": pytest.approx(8 * 0.25**2 * 0.75),
     }
-    assert [one["path"] for one in document["questions"]] == ["011", "011", "010", "010", "111", "111", "111", "101"]
+    assert [one["path"] for one in document["questions"]] == [
+        "011",
+        "011",
+        "010",
+        "010",
+        "111",
+        "111",
+        "111",
+        "101",
+    ]
     assert document["questions"][0]["item_id"] == "0"
     rows = {(row["stage"], row["name"]): row for row in document["matrix"]}
     assert {name for _, name in rows} == {"all", "a", "=b", "t"}
@@ -179,7 +207,9 @@ def test_stages_are_shown_as_a_matrix(tmp_path: Path) -> None:
 def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Output of a training of TRL with the callback, which writes the card of TRL's own README."""
     folder = tmp_path_factory.mktemp("card") / "tuned"
-    watch = ForgetWatchCallback(probe(40, norm="bytes"), every=2, max_overhead=None, drift=False, model_card=True)
+    watch = ForgetWatchCallback(
+        probe(40, norm="bytes"), every=2, max_overhead=None, drift=False, model_card=True
+    )
     trainer(folder, steps=4, callbacks=[watch], save_strategy="steps", save_steps=2).train()
     return folder
 
@@ -187,7 +217,10 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_training_writes_its_result_into_the_card_of_trl(output: Path) -> None:
     card = ModelCard((output / "README.md").read_text(encoding="utf-8"))
     assert "SFT" in card.text
-    assert (card.text.count("## What it forgot"), card.text.count("|  |")) == (1, 0)  # no row is empty
+    assert (card.text.count("## What it forgot"), card.text.count("|  |")) == (
+        1,
+        0,
+    )  # no row is empty
     whole = Trajectory.from_run(output).comparisons[-1].all
     assert f"{whole.forgotten} of 40 lost, {whole.gained} gained" in card.text
     found = {result.metric_type: result.metric_value for result in card.data.eval_results}
@@ -200,13 +233,21 @@ def test_a_card_holds_no_text_of_a_question(output: Path) -> None:
     assert not any(item.prompt in text for item in probe(40))
 
 
-def test_the_command_replaces_the_section_and_keeps_everything_else(output: Path, command: Run, tmp_path: Path) -> None:
+def test_the_command_replaces_the_section_and_keeps_everything_else(
+    output: Path, command: Run, tmp_path: Path
+) -> None:
     other = EvalResult(
-        task_type="text-generation", dataset_type="wikitext", dataset_name="W", metric_type="loss", metric_value=3.0
+        task_type="text-generation",
+        dataset_type="wikitext",
+        dataset_name="W",
+        metric_type="loss",
+        metric_value=3.0,
     )
     path = output / "README.md"
     head = ModelCardData(model_name="mine", license="mit", eval_results=[other])
-    path.write_text(f"---\n{head}\n---\nBefore.\n\n<!-- forgetwatch -->\nold\n<!-- end of forgetwatch -->\n\nAfter.\n")
+    path.write_text(
+        f"---\n{head}\n---\nBefore.\n\n<!-- forgetwatch -->\nold\n<!-- end of forgetwatch -->\n\nAfter.\n"
+    )
     first = command("report", str(output), "--model-card", "-o", str(tmp_path / "r.html"))
     assert (first.status, first.stdout.splitlines()[-1]) == (0, f"model card: {path}")
     written = path.read_text(encoding="utf-8")
@@ -235,17 +276,30 @@ def test_a_marker_within_a_text_is_no_section(output: Path, tmp_path: Path) -> N
     )
 
 
-def test_a_folder_that_is_no_output_of_a_training_gets_no_card(output: Path, command: Run, tmp_path: Path) -> None:
+def test_a_folder_that_is_no_output_of_a_training_gets_no_card(
+    output: Path, command: Run, tmp_path: Path
+) -> None:
     shutil.copytree(output / "_forgetwatch", tmp_path / "results")
-    done = command("report", str(tmp_path / "results"), "--model-card", "-o", str(tmp_path / "r.html"))
+    done = command(
+        "report", str(tmp_path / "results"), "--model-card", "-o", str(tmp_path / "r.html")
+    )
     assert (done.status, (tmp_path / "README.md").exists()) == (1, False)
-    assert "--model-card: needed the output_dir of a training or its _forgetwatch, got" in done.stderr
+    assert (
+        "--model-card: needed the output_dir of a training or its _forgetwatch, got" in done.stderr
+    )
 
 
 @pytest.mark.parametrize(
-    "head", ["model-index:\n- 3", "tags: [a", "model-index:\n- name: a\n  results: []\n- name: b\n  results: []"]
+    "head",
+    [
+        "model-index:\n- 3",
+        "tags: [a",
+        "model-index:\n- name: a\n  results: []\n- name: b\n  results: []",
+    ],
 )
-def test_a_card_whose_head_cannot_be_read_is_left_as_it_is(output: Path, tmp_path: Path, head: str) -> None:
+def test_a_card_whose_head_cannot_be_read_is_left_as_it_is(
+    output: Path, tmp_path: Path, head: str
+) -> None:
     path = tmp_path / "README.md"
     path.write_text(f"---\n{head}\n---\ntext\n")
     with pytest.raises(SnapshotError, match=r"README.md: the metadata at its head cannot be read"):
@@ -271,28 +325,41 @@ def run_of_why(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
     lost = np.flatnonzero(rng.random(ITEMS) < np.linspace(0.6, 0.0, ITEMS))
     write_run(tmp_path / "run", probe(ITEMS), look(0, lost), {5: look(5, lost)})
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"text": str(item.prompt)}) + "\n" for item in probe(9)))
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(json.dumps({"text": str(item.prompt)}) + "\n" for item in probe(9))
+    )
     return tmp_path / "run"
 
 
 def test_with_rows_both_are_asked_and_json_has_them(run_of_why: Path, tmp_path: Path) -> None:
     pytest.importorskip("bm25s")
     path = tmp_path / "why.json"
-    arguments = ["report", str(run_of_why), "--train", str(tmp_path / "rows.jsonl"), "--json", str(path)]
+    arguments = [
+        "report",
+        str(run_of_why),
+        "--train",
+        str(tmp_path / "rows.jsonl"),
+        "--json",
+        str(path),
+    ]
     done = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert "its words in the rows, per 1,000" in done.stdout
     assert "lost of each tenth, %" in done.stdout
     document = json.loads(path.read_text())["why"]
     assert [one["column"] for one in document["columns"]] == ["sure", "near"]
     assert document["columns"][0]["explains"] is True
-    assert sum(part["items"] for part in document["columns"][0]["parts"]) == document["items"] == ITEMS
+    assert (
+        sum(part["items"] for part in document["columns"][0]["parts"]) == document["items"] == ITEMS
+    )
     assert document["columns"][0]["explained"] > document["columns"][0]["explained_by_chance"] > 0
 
 
 def test_the_page_shows_both_columns(run_of_why: Path, tmp_path: Path) -> None:
     pytest.importorskip("bm25s")
     arguments = ["report", str(run_of_why), "--train", str(tmp_path / "rows.jsonl")]
-    done = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "page.html")], catch_exceptions=False)
+    done = CliRunner().invoke(
+        app, [*arguments, "-o", str(tmp_path / "page.html")], catch_exceptions=False
+    )
     assert done.exit_code == 0
     page = (tmp_path / "page.html").read_text()
     for heading in ("Which knowledge it lost", "by words", "its words in the training rows"):
@@ -311,6 +378,11 @@ def test_what_is_missing_is_told(run_of_why: Path, tmp_path: Path) -> None:
         if looks is not None:
             write_run(tmp_path / name, probe(ITEMS), look(0, np.array([], int)), looks)
         (tmp_path / "blank.jsonl").write_text('{"text": ""}\n')
-        done = CliRunner().invoke(app, ["report", str(tmp_path / name), "--train", str(tmp_path / "blank.jsonl")])
-        said = {"empty": "--train needs a look after the start", "run": "needed training rows with words, found none"}
+        done = CliRunner().invoke(
+            app, ["report", str(tmp_path / name), "--train", str(tmp_path / "blank.jsonl")]
+        )
+        said = {
+            "empty": "--train needs a look after the start",
+            "run": "needed training rows with words, found none",
+        }
         assert said[name] in str(done.exception)

@@ -37,7 +37,9 @@ def world(rng: np.random.Generator, cause: str, *, correlation: float = 0.0) -> 
         "category": [f"c{one}" for one in category],
     }
     share = (1 / (1 + np.exp(-sure))).tolist()
-    before = Snapshot.from_columns({**names, "correct": [True] * ITEMS, "gold_share": share}, {"model": "base"})
+    before = Snapshot.from_columns(
+        {**names, "correct": [True] * ITEMS, "gold_share": share}, {"model": "base"}
+    )
     after = Snapshot.from_columns({**names, "correct": (~lost).tolist()}, {"model": "tuned"})
     return why_lost(before, after, near={("t", str(at)): float(one) for at, one in enumerate(near)})
 
@@ -71,11 +73,19 @@ def test_a_column_that_goes_with_the_cause_gets_no_credit(cause: str, correlatio
     assert sum(one not in (SAYS[cause], SAYS["neither"]) for one in told) <= 7
 
 
-def test_the_test_is_that_of_mann_and_whitney_and_a_column_between_strata_separates_nothing() -> None:
+def test_the_test_is_that_of_mann_and_whitney_and_a_column_between_strata_separates_nothing() -> (
+    None
+):
     rng = np.random.default_rng(0)
     column, lost = rng.normal(size=90).round(1), np.arange(90) < 30
     found = separation(lost, column, np.zeros(90, np.int64))
-    other = mannwhitneyu(column[lost], column[~lost], method="asymptotic", use_continuity=False, alternative="greater")
+    other = mannwhitneyu(
+        column[lost],
+        column[~lost],
+        method="asymptotic",
+        use_continuity=False,
+        alternative="greater",
+    )
     assert found is not None
     assert (found.higher, found.auc) == pytest.approx((other.pvalue, other.statistic / (30 * 60)))
     stratum = rng.integers(0, 2, 90)
@@ -92,7 +102,12 @@ def test_of_two_small_strata_pairs_are_counted_within_each() -> None:
 
 
 def test_without_rows_only_sureness_is_asked_and_too_few_losses_tell_nothing() -> None:
-    names = {"item_id": list("abcdef"), "content_hash": list("abcdef"), "task": ["t"] * 6, "category": ["c"] * 6}
+    names = {
+        "item_id": list("abcdef"),
+        "content_hash": list("abcdef"),
+        "task": ["t"] * 6,
+        "category": ["c"] * 6,
+    }
     sides = [
         Snapshot.from_columns({**names, "correct": one, "gold_share": [0.9] * 6}, {})
         for one in ([True] * 6, [True] * 5 + [False])
@@ -105,7 +120,9 @@ def test_without_rows_only_sureness_is_asked_and_too_few_losses_tell_nothing() -
     assert not found.is_tested
 
 
-def test_what_a_column_explains_is_beyond_what_permuted_questions_do_and_nothing_between_strata() -> None:
+def test_what_a_column_explains_is_beyond_what_permuted_questions_do_and_nothing_between_strata() -> (
+    None
+):
     rng = np.random.default_rng(2)
     stratum = np.repeat(np.arange(10), 40)
     column = rng.normal(size=400) + 3 * stratum
@@ -113,14 +130,22 @@ def test_what_a_column_explains_is_beyond_what_permuted_questions_do_and_nothing
     found = explained(lost, column, stratum)
     assert found is not None
     ranks = np.concatenate([rankdata(column[stratum == one]) for one in range(10)])
-    inside = [values - np.repeat([values[stratum == one].mean() for one in range(10)], 40) for values in (ranks, lost)]
+    inside = [
+        values - np.repeat([values[stratum == one].mean() for one in range(10)], 40)
+        for values in (ranks, lost)
+    ]
     assert found.share == pytest.approx(np.corrcoef(*inside)[0, 1] ** 2)
     assert found.share > 10 * found.permuted > 0
-    between = explained(rng.random(400) < stratum / 10, 3.0 * stratum + rng.normal(size=400), stratum)
+    between = explained(
+        rng.random(400) < stratum / 10, 3.0 * stratum + rng.normal(size=400), stratum
+    )
     assert between is not None
     assert between.share < 2 * between.permuted
     assert explained(np.ones(9, bool), np.arange(9.0), np.zeros(9, np.int64)) is None
-    beyond = [explained(rng.random(120) < 0.3, rng.normal(size=120), np.arange(120) % 3) for _ in range(300)]
+    beyond = [
+        explained(rng.random(120) < 0.3, rng.normal(size=120), np.arange(120) % 3)
+        for _ in range(300)
+    ]
     assert 0.02 <= np.mean([one.share > one.permuted for one in beyond if one]) <= 0.09
 
 
@@ -135,21 +160,29 @@ def answers_lost_together(rng: np.random.Generator, *, private: bool = False) ->
         "task": ["t"] * ITEMS,
         "category": [f"c{at % 4}" for at in range(ITEMS)],
     }
-    before = Snapshot.from_columns({**names, "correct": [True] * ITEMS, "gold_share": rng.random(ITEMS).tolist()}, {})
+    before = Snapshot.from_columns(
+        {**names, "correct": [True] * ITEMS, "gold_share": rng.random(ITEMS).tolist()}, {}
+    )
     keys = [("t", str(at)) for at in range(ITEMS)]
     return why_lost(
         before,
         Snapshot.from_columns({**names, "correct": (~lost).tolist()}, {}),
         near=dict(zip(keys, near.tolist(), strict=True)),
-        answers={key: RightAnswer(str(one), private) for key, one in zip(keys, answer, strict=True)},
+        answers={
+            key: RightAnswer(str(one), private) for key, one in zip(keys, answer, strict=True)
+        },
     )
 
 
-def test_a_column_that_follows_the_right_answer_explains_nothing_where_answers_are_lost_as_a_whole() -> None:
+def test_a_column_that_follows_the_right_answer_explains_nothing_where_answers_are_lost_as_a_whole() -> (
+    None
+):
     rng = np.random.default_rng(7)
     found = [answers_lost_together(rng) for _ in range(200)]
     assert np.mean([one.causes[1].explains for one in found]) <= 0.05
-    assert "whole answers are lost, which count as one observation each: " in found[0].answers_text()
+    assert (
+        "whole answers are lost, which count as one observation each: " in found[0].answers_text()
+    )
     assert found[0].answers[0].lost == found[0].answers[0].items
     hidden = answers_lost_together(np.random.default_rng(7), private=True)
     assert hidden.causes == found[0].causes  # private answers count together too, and are not named
@@ -168,7 +201,9 @@ def test_the_uses_of_words_are_asked_between_categories() -> None:
             "category": [f"c{at // 20}" for at in range(n)],
         }
         after = [at % 20 >= lost_of[at // 20] for at in range(n)]
-        before = Snapshot.from_columns({**names, "correct": [True] * n, "gold_share": [0.5] * n}, {})
+        before = Snapshot.from_columns(
+            {**names, "correct": [True] * n, "gold_share": [0.5] * n}, {}
+        )
         return why_lost(before, Snapshot.from_columns({**names, "correct": after}, {}), **options)
 
     words = {f"c{at}": float(at) for at in range(8)}
@@ -176,7 +211,9 @@ def test_the_uses_of_words_are_asked_between_categories() -> None:
     assert found.between is not None
     assert found.between[0] == pytest.approx(1.0)
     assert found.between[1] < 0.001
-    assert found.between_text().startswith("categories whose words the rows use more lose more (rank correlation +1.00")
+    assert found.between_text().startswith(
+        "categories whose words the rows use more lose more (rank correlation +1.00"
+    )
     even = told([4, 2, 6, 3, 5, 2, 4, 3], words=words)
     assert "neither more nor less" in even.between_text()
     assert told([1, 2, 3, 4], words=words).between is None

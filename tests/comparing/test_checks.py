@@ -15,7 +15,12 @@ import pytest
 from support import decided, probe, snapshot
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare, save_snapshot
-from forgetwatch.comparing.checks import Subset, check_settings, repeated_prompts, setting_differences
+from forgetwatch.comparing.checks import (
+    Subset,
+    check_settings,
+    repeated_prompts,
+    setting_differences,
+)
 from forgetwatch.comparing.ranking import read_target
 from forgetwatch.comparing.trajectory import read_stages
 from forgetwatch.errors import MismatchError, SnapshotError
@@ -30,17 +35,21 @@ def graded(metric: str, *, task: str = "t", **by_task: str) -> Snapshot:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [("acc", "acc,none"), ("acc,none", "acc"), ("acc,none", "acc,none"), ("acc", "acc")]
+    ("before", "after"),
+    [("acc", "acc,none"), ("acc,none", "acc"), ("acc,none", "acc,none"), ("acc", "acc")],
 )
 def test_a_filter_may_be_left_out(before: str, after: str) -> None:
     check_settings(graded(before), graded(after), allow_prompt_mismatch=False)
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [("acc", "acc_norm"), ("exact_match,strict", "exact_match,flexible"), ("acc,none", "em,none")]
+    ("before", "after"),
+    [("acc", "acc_norm"), ("exact_match,strict", "exact_match,flexible"), ("acc,none", "em,none")],
 )
 def test_a_task_graded_by_unlike_metrics_or_filters_is_refused(before: str, after: str) -> None:
-    with pytest.raises(MismatchError, match=f"task 't': .* is graded by {before} and .* by {after}; name a metric"):
+    with pytest.raises(
+        MismatchError, match=f"task 't': .* is graded by {before} and .* by {after}; name a metric"
+    ):
         check_settings(graded(before), graded(after), allow_prompt_mismatch=False)
 
 
@@ -57,7 +66,9 @@ def test_autocast_that_differs_is_noted_where_both_sides_name_it() -> None:
 def test_metrics_of_tasks_that_one_side_lacks_may_differ() -> None:
     check_settings(graded("acc"), graded("em", task="u"), allow_prompt_mismatch=False)
     check_settings(graded("acc"), graded("em", t="acc"), allow_prompt_mismatch=False)
-    check_settings(graded("acc"), snapshot([True]), allow_prompt_mismatch=False)  # own snapshots name no metric
+    check_settings(
+        graded("acc"), snapshot([True]), allow_prompt_mismatch=False
+    )  # own snapshots name no metric
 
 
 def log(**meta: Any) -> Snapshot:
@@ -72,7 +83,8 @@ def test_of_many_tasks_with_another_setting_three_are_named(tasks: int, more: st
     assert setting_differences(before, after) == (expected,)
     assert setting_differences(before, log(task_versions={"other": 2})) == ()
     before, after = (
-        snapshot([True] * tasks, task=names, meta={"norms": dict.fromkeys(names, norm)}) for norm in ("sum", "bytes")
+        snapshot([True] * tasks, task=names, meta={"norms": dict.fromkeys(names, norm)})
+        for norm in ("sum", "bytes")
     )
     expected = f"norms of the score that decides differ: t0 sum and bytes, t1 sum and bytes, t2 sum and bytes{more}"
     assert setting_differences(before, after) == (expected,)
@@ -82,14 +94,20 @@ def test_of_many_tasks_with_another_setting_three_are_named(tasks: int, more: st
     ("before", "after", "when"),
     [("a", "b", "with another text"), ("a", None, "before only"), (None, "b", "after only")],
 )
-def test_a_chat_template_of_one_side_is_noted_with_the_side(before: str | None, after: str | None, when: str) -> None:
+def test_a_chat_template_of_one_side_is_noted_with_the_side(
+    before: str | None, after: str | None, when: str
+) -> None:
     sides = (log(chat_template_sha=before), log(chat_template_sha=after))
     assert setting_differences(*sides) == (f"a chat template was used {when}",)
     assert setting_differences(sides[0], sides[0]) == ()
 
 
-@pytest.mark.parametrize(("name", "values"), [("scoring", ("letters", "generate")), ("rendering", ("plain", "chat"))])
-def test_a_permitted_prompt_is_no_permission_for_another_scoring(name: str, values: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("name", "values"), [("scoring", ("letters", "generate")), ("rendering", ("plain", "chat"))]
+)
+def test_a_permitted_prompt_is_no_permission_for_another_scoring(
+    name: str, values: tuple[str, str]
+) -> None:
     before, after = (snapshot([True], meta={"probe": {name: value}}) for value in values)
     with pytest.raises(MismatchError, match="score both with the same probe") as refused:
         check_settings(before, after, allow_prompt_mismatch=False)
@@ -126,8 +144,17 @@ def test_unlike_questions_of_equal_prompts_are_named() -> None:
         "2 items have the token ids of another one, such as 'a' and 'b': the model cannot tell them apart"
     )
     twins = snapshot([True, False], content_hash=["h1", "h2"], prompt_hash=["p1", "p1"])
-    assert [note for note in compare(before=twins, after=twins).notes if note == repeated_prompts(twins) != ""]
-    unscored = snapshot([None, True], content_hash=["h1", "h2"], prompt_hash=["p1", "p1"], outcome=["unscored", "ok"])
+    assert [
+        note
+        for note in compare(before=twins, after=twins).notes
+        if note == repeated_prompts(twins) != ""
+    ]
+    unscored = snapshot(
+        [None, True],
+        content_hash=["h1", "h2"],
+        prompt_hash=["p1", "p1"],
+        outcome=["unscored", "ok"],
+    )
     assert repeated_prompts(unscored) == ""
     assert repeated_prompts(snapshot([True, False])) == ""
 
@@ -141,34 +168,54 @@ def test_equal_ids_with_another_key_are_named_as_such() -> None:
     hashed = [snapshot([True, False], content_hash=[f"{side}1", f"{side}2"]) for side in "ab"]
     with pytest.raises(MismatchError, match="all of them differ in content_hash"):
         compare(before=hashed[0], after=hashed[1])
-    with pytest.raises(MismatchError, match="no item in common; they are outcomes on different probes"):
-        compare(before=hashed[0], after=replace(hashed[1], table=snapshot([True], item_id=["x"]).table))
+    with pytest.raises(
+        MismatchError, match="no item in common; they are outcomes on different probes"
+    ):
+        compare(
+            before=hashed[0], after=replace(hashed[1], table=snapshot([True], item_id=["x"]).table)
+        )
 
 
 def test_categories_that_differ_are_noted_and_those_before_are_used() -> None:
     sides = [snapshot([True] * 3, category=names) for names in (["A", "B", ""], ["A", "C", "D"])]
     made = compare(before=sides[0], after=sides[1])
-    assert "items whose category differs: 1; that of snapshot, the side before, is used" in made.notes
+    assert (
+        "items whose category differs: 1; that of snapshot, the side before, is used" in made.notes
+    )
     assert list(made.by("category")) == ["A", "B", "D"]
-    assert not [note for note in compare(before=sides[0], after=sides[0]).notes if "whose category differs" in note]
+    assert not [
+        note
+        for note in compare(before=sides[0], after=sides[0]).notes
+        if "whose category differs" in note
+    ]
 
 
-def test_sides_that_were_decided_by_unlike_norms_are_refused_and_logs_of_other_tools_noted() -> None:
+def test_sides_that_were_decided_by_unlike_norms_are_refused_and_logs_of_other_tools_noted() -> (
+    None
+):
     scores, lengths = np.array([[-4.0, -3.0]] * 3), np.array([[2, 1]] * 3)
     by_sum, by_bytes = (decided(scores, norm=norm, lengths=lengths) for norm in ("sum", "bytes"))
-    with pytest.raises(MismatchError, match=r"was decided by the norm 'sum' and .* by 'bytes'; score both with"):
+    with pytest.raises(
+        MismatchError, match=r"was decided by the norm 'sum' and .* by 'bytes'; score both with"
+    ):
         compare(before=by_sum, after=by_bytes)
     with pytest.raises(MismatchError, match="by the norm"):
         compare(before=by_sum, after=by_sum, null=by_bytes)
     log = replace(by_bytes, meta={**by_bytes.meta, "tool": "lm-evaluation-harness"})
-    assert "norms of the score that decides differ" in " ".join(compare(before=by_sum, after=log).notes)
+    assert "norms of the score that decides differ" in " ".join(
+        compare(before=by_sum, after=log).notes
+    )
 
 
 LEFT_OUT = "unscored: its answer was not asked for"
 
 
 def look(
-    correct: list[bool | None], *, step: int = 0, of: int | None = None, fingerprint: str | None = "f"
+    correct: list[bool | None],
+    *,
+    step: int = 0,
+    of: int | None = None,
+    fingerprint: str | None = "f",
 ) -> Snapshot:
     probe: dict[str, Any] = {"fingerprint": fingerprint, "items": len(correct)}
     return snapshot(
@@ -188,16 +235,22 @@ def run_of(folder: Path, baseline: Snapshot, later: Snapshot) -> Path:
 def test_the_shortest_prefix_and_every_item_left_out_are_common_to_all_looks() -> None:
     looks = [look([True] * 5), look([True, True, None, True], of=5), look([True] * 3, of=5)]
     assert Subset.common(looks) == Subset(items=3, total=5, left_out=frozenset({("t", "2")}))
-    assert [Subset.common(looks).apply(each).texts("item_id").tolist() for each in looks] == [["0", "1"]] * 3
+    assert [Subset.common(looks).apply(each).texts("item_id").tolist() for each in looks] == [
+        ["0", "1"]
+    ] * 3
     assert Subset.common(looks[:1]) == Subset.common([]) == Subset()
 
 
 def test_a_prefix_counts_items_and_keeps_all_samples() -> None:
-    samples = snapshot([True] * 4, item_id=["a", "b", "a", "b"], content_hash=list("ABAB"), sample=[0, 0, 1, 1])
+    samples = snapshot(
+        [True] * 4, item_id=["a", "b", "a", "b"], content_hash=list("ABAB"), sample=[0, 0, 1, 1]
+    )
     assert Subset(items=1, total=2).apply(samples).texts("item_id").tolist() == ["a", "a"]
 
 
-def test_the_whole_subset_is_the_snapshot_itself_and_one_of_nothing_keeps_the_items_left_out() -> None:
+def test_the_whole_subset_is_the_snapshot_itself_and_one_of_nothing_keeps_the_items_left_out() -> (
+    None
+):
     whole, unscored = look([True, None]), look([None, None])
     assert Subset().apply(whole) is whole
     assert len(Subset.from_look(unscored).apply(unscored)) == 2
@@ -217,7 +270,9 @@ def test_the_subset_of_a_probe_keeps_generated_answers_that_must_pass() -> None:
 
 
 def test_a_look_carries_its_prefix_under_the_fingerprint_of_the_whole_probe() -> None:
-    cut = Subset(items=2, total=3).describe(look([True, True], fingerprint="of the prefix"), fingerprint="f")
+    cut = Subset(items=2, total=3).describe(
+        look([True, True], fingerprint="of the prefix"), fingerprint="f"
+    )
     assert cut.meta["probe"] == {"fingerprint": "f", "items": 2, "of": 3}
     assert Subset.from_look(cut) == Subset(items=2, total=3)
     whole = look([True] * 3)
@@ -239,7 +294,11 @@ def test_a_comparison_a_trajectory_and_stages_cut_alike(tmp_path: Path) -> None:
     stages = [run_of(tmp_path / name, whole, later) for name in ("sft", "dpo")]
     run, line = Trajectory.from_run(stages[0]), read_stages(stages)
     assert [(each.all.n, each.all.forgotten) for each in run.comparisons] == [(2, 0), (2, 1)]
-    assert [(each.all.n, each.all.forgotten) for each in line.comparisons] == [(2, 0), (2, 1), (2, 1)]
+    assert [(each.all.n, each.all.forgotten) for each in line.comparisons] == [
+        (2, 0),
+        (2, 1),
+        (2, 1),
+    ]
     assert "answers 1 of 2 questions" in line.comparisons[-1].notes[-1]
 
 
@@ -262,7 +321,12 @@ def test_looks_of_unlike_probes_are_refused_by_all(tmp_path: Path) -> None:
     with pytest.raises(MismatchError, match="not outcomes on the same items"):
         Trajectory.of([whole, other])
     with pytest.raises(MismatchError, match="not outcomes on the same items"):
-        read_stages([run_of(tmp_path / "sft", whole, other), run_of(tmp_path / "dpo", whole, look([True] * 3, step=5))])
+        read_stages(
+            [
+                run_of(tmp_path / "sft", whole, other),
+                run_of(tmp_path / "dpo", whole, look([True] * 3, step=5)),
+            ]
+        )
 
 
 def test_metadata_that_name_a_part_without_its_size_are_refused() -> None:
@@ -273,7 +337,9 @@ def test_metadata_that_name_a_part_without_its_size_are_refused() -> None:
 
 def test_categories_without_an_item_are_named_in_the_look_and_on_its_page() -> None:
     made = probe(items=10)
-    items = [replace(item, category="Law" if number > 5 else "Math") for number, item in enumerate(made)]
+    items = [
+        replace(item, category="Law" if number > 5 else "Math") for number, item in enumerate(made)
+    ]
     subset = Subset.from_probe(Probe(items, name="mine"), items=4, generates=True)
     assert subset.missing_categories == ("Law",)
     look = subset.describe(snapshot([True] * 4, meta={"probe": {"name": "mine"}}), fingerprint="f")
@@ -281,7 +347,10 @@ def test_categories_without_an_item_are_named_in_the_look_and_on_its_page() -> N
     words = " ".join(summary(same := compare(before=look, after=look), first_table(same)).sure)
     assert "the first 4 of 10 questions" in words
     assert "No question of Law is among those that the looks evaluate." in words
-    assert Subset.from_probe(Probe(items, name="mine"), items=8, generates=True).missing_categories == ()
+    assert (
+        Subset.from_probe(Probe(items, name="mine"), items=8, generates=True).missing_categories
+        == ()
+    )
     assert Subset.from_metadata({"probe": {"missing_categories": "Law"}}).missing_categories == ()
 
 
@@ -332,6 +401,11 @@ def test_a_malformed_table_is_one_clear_error(tmp_path: Path, text: str | None, 
 
 
 def test_a_second_measurement_of_other_questions_is_refused() -> None:
-    before, other = snapshot([True, False]), snapshot([True, False], content_hash=["x", "y"], item_id=["x", "y"])
-    with pytest.raises(MismatchError, match="has no item of snapshot; the null is the same weights measured again"):
+    before, other = (
+        snapshot([True, False]),
+        snapshot([True, False], content_hash=["x", "y"], item_id=["x", "y"]),
+    )
+    with pytest.raises(
+        MismatchError, match="has no item of snapshot; the null is the same weights measured again"
+    ):
         compare(before=before, after=before, null=other)

@@ -32,7 +32,13 @@ from forgetwatch.probes.categories import PaperTasks
 
 
 def meta(**settings: str) -> dict[str, Any]:
-    probe = {"name": "p", "scoring": "loglikelihood", "norm": "bytes", "rendering": "plain", **settings}
+    probe = {
+        "name": "p",
+        "scoring": "loglikelihood",
+        "norm": "bytes",
+        "rendering": "plain",
+        **settings,
+    }
     return {"model": "m", "probe": probe}
 
 
@@ -52,7 +58,9 @@ def test_paths_and_snapshots_give_the_same_comparison(tmp_path: Path) -> None:
 
 
 def test_unscored_items_are_in_no_cell_and_nothing_scored_gives_undefined_rates() -> None:
-    comparison = compare(before=snapshot([True, None, True, False]), after=snapshot([None, True, False, False]))
+    comparison = compare(
+        before=snapshot([True, None, True, False]), after=snapshot([None, True, False, False])
+    )
     assert (comparison.items.compared, comparison.items.unscored) == (2, 2)
     assert (comparison.all.forgotten, comparison.all.missed) == (1, 1)
     whole = compare(before=snapshot([None]), after=snapshot([True])).all
@@ -68,12 +76,20 @@ def test_unlike_items_are_refused_and_counted_and_the_intersection_is_offered() 
         compare(before=before, after=after)
     shared = compare(before=before, after=after, on_mismatch="intersect")
     assert (shared.all.n, shared.all.forgotten) == (2, 2)
-    assert (shared.items.only_before, shared.items.only_after, shared.items.content_differs) == (2, 2, 2)
+    assert (shared.items.only_before, shared.items.only_after, shared.items.content_differs) == (
+        2,
+        2,
+        2,
+    )
 
 
 def test_nothing_in_common_is_refused_in_any_case() -> None:
     with pytest.raises(MismatchError, match="no item in common"):
-        compare(before=snapshot([True]), after=snapshot([True], content_hash=["z"]), on_mismatch="intersect")
+        compare(
+            before=snapshot([True]),
+            after=snapshot([True], content_hash=["z"]),
+            on_mismatch="intersect",
+        )
 
 
 @pytest.mark.parametrize(
@@ -111,10 +127,13 @@ def test_a_chat_rendering_against_a_plain_one_needs_permission() -> None:
 
 def test_another_tools_prompt_hashes_and_pairing_by_id_alone_are_noted() -> None:
     before, after = (snapshot([True], source_prompt_hash=[h]) for h in "pq")
-    assert any("by their own tool's hash: 1" in note for note in compare(before=before, after=after).notes)
+    assert any(
+        "by their own tool's hash: 1" in note for note in compare(before=before, after=after).notes
+    )
     bare = snapshot([True], content_hash=[None])
     assert any(
-        "nothing guarantees that the questions are the same" in note for note in compare(before=bare, after=bare).notes
+        "nothing guarantees that the questions are the same" in note
+        for note in compare(before=bare, after=bare).notes
     )
 
 
@@ -123,7 +142,9 @@ def test_unequal_numbers_of_samples_are_refused_unless_only_the_first_counts() -
     two = snapshot([False, True], item_id=["1", "1"], content_hash=["A", "A"], sample=[0, 1])
     with pytest.raises(MismatchError, match="have unlike samples: 1 and 2 per item"):
         compare(before=one, after=two)
-    mixed = snapshot([True] * 3, item_id=["1", "1", "2"], content_hash=["A", "A", "B"], sample=[0, 1, 0])
+    mixed = snapshot(
+        [True] * 3, item_id=["1", "1", "2"], content_hash=["A", "A", "B"], sample=[0, 1, 0]
+    )
     with pytest.raises(MismatchError, match="unlike samples"):
         compare(before=mixed, after=mixed)
     later = snapshot([False, True], item_id=["1", "1"], content_hash=["A", "A"], sample=[1, 2])
@@ -134,13 +155,19 @@ def test_unequal_numbers_of_samples_are_refused_unless_only_the_first_counts() -
 
 
 def test_categories_come_from_before_and_where_it_has_none_from_after() -> None:
-    before, after = snapshot([True, True], category=["a", ""]), snapshot([True, True], category=["x", "b"])
+    before, after = (
+        snapshot([True, True], category=["a", ""]),
+        snapshot([True, True], category=["x", "b"]),
+    )
     assert list(compare(before=before, after=after).by("category")) == ["a", "b"]
 
 
 def test_a_comparison_prints_as_the_first_table() -> None:
     settings = {"settings": "x" * 1000}  # the metadata and the groups are not printed
-    before, after = snapshot([True] * 40, meta=settings), snapshot([False] * 10 + [True] * 30, meta=settings)
+    before, after = (
+        snapshot([True] * 40, meta=settings),
+        snapshot([False] * 10 + [True] * 30, meta=settings),
+    )
     comparison = compare(before=before, after=after)
     assert "10 of 40 lost, 0 gained" in str(comparison)
     assert str(comparison) == repr(comparison)
@@ -148,7 +175,11 @@ def test_a_comparison_prints_as_the_first_table() -> None:
 
 
 def test_the_null_needs_as_many_samples_and_counts_its_items() -> None:
-    twice = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
+    twice = {
+        "item_id": ["1", "1", "2", "2"],
+        "content_hash": ["A", "A", "B", "B"],
+        "sample": [0, 1, 0, 1],
+    }
     once = {"item_id": ["1", "2"], "content_hash": ["A", "B"]}
     double, single = snapshot([True] * 4, **twice), snapshot([True, False], **once)
     with pytest.raises(MismatchError, match="the null has 1 samples per item and snapshot has 2"):
@@ -166,7 +197,9 @@ def test_a_null_of_another_step_is_refused() -> None:
     with pytest.raises(MismatchError, match="measured at step 5"):
         compare(before=early, after=late, null=late)
     moved = snapshot([True], meta={"model": "elsewhere", "step": 0})
-    assert any("another model" in note for note in compare(before=early, after=late, null=moved).notes)
+    assert any(
+        "another model" in note for note in compare(before=early, after=late, null=moved).notes
+    )
 
 
 def test_an_unknown_level_is_refused() -> None:
@@ -194,8 +227,14 @@ def test_without_the_chosen_options_luck_is_not_measured() -> None:
 def test_known_and_lost_says_what_it_leaves_out_for_want_of_scores() -> None:
     rows = scored().table["choice_logprobs"].to_pylist()
     half = [row if number % 2 else None for number, row in enumerate(rows)]
-    found = compare(before=scored(choice_logprobs=half, gold_share=[0.9] * 200), after=scored(gold_share=[0.9] * 200))
-    assert "known and lost leaves out 100 answers whose options have no scores on both sides" in found.notes
+    found = compare(
+        before=scored(choice_logprobs=half, gold_share=[0.9] * 200),
+        after=scored(gold_share=[0.9] * 200),
+    )
+    assert (
+        "known and lost leaves out 100 answers whose options have no scores on both sides"
+        in found.notes
+    )
 
 
 def test_scores_of_one_side_alone_leave_the_log_score_out_without_a_note() -> None:
@@ -209,13 +248,18 @@ def test_known_and_lost_needs_the_scores_of_three_options_too() -> None:
     rows = [[-0.1, -3.0, -3.0], None, None]
     one = snapshot([True, True, True], choice_logprobs=rows, **columns)
     found = compare(before=one, after=replace(one, meta={"step": 1}))
-    assert "known and lost leaves out 1 answers whose options have no scores on both sides" in found.notes
+    assert (
+        "known and lost leaves out 1 answers whose options have no scores on both sides"
+        in found.notes
+    )
 
 
 def test_scores_that_did_not_decide_are_left_out_of_all_that_rests_on_scores() -> None:
     """As in tables of lm-evaluation-harness with acc_norm: the answer is another one than that of the best score."""
     before, after = scored(), scored(4.0)
-    wrong = [not right for right in after.table["correct"].to_pylist()[:30]] + after.table["correct"].to_pylist()[30:]
+    wrong = [not right for right in after.table["correct"].to_pylist()[:30]] + after.table[
+        "correct"
+    ].to_pylist()[30:]
     chosen = [1 if one == 0 else 0 for one in after.table["chosen"].to_pylist()[:30]]
     chosen += after.table["chosen"].to_pylist()[30:]
     columns = {name: after.table[name].to_pylist() for name in ("k", "gold", "choice_logprobs")}
@@ -223,7 +267,8 @@ def test_scores_that_did_not_decide_are_left_out_of_all_that_rests_on_scores() -
     found = compare(before=before, after=mixed)
     rest = np.arange(200) >= 30
     part = compare(
-        before=replace(before, table=before.table.filter(rest)), after=replace(after, table=after.table.filter(rest))
+        before=replace(before, table=before.table.filter(rest)),
+        after=replace(after, table=after.table.filter(rest)),
     )
     for name in ("known", "known_lost_net", "log_score_change", "log_mass_change", "margin_change"):
         assert found.all[name] == pytest.approx(part.all[name]), name
@@ -234,7 +279,13 @@ def test_scores_that_did_not_decide_are_left_out_of_all_that_rests_on_scores() -
 def test_all_answers_lost_is_a_loss_of_100_points_although_no_score_moved() -> None:
     rows = [[-0.1, -3.0, -3.0]] * 300
     sides = [
-        snapshot([right] * 300, k=[3] * 300, gold=[0] * 300, chosen=[0 if right else 1] * 300, choice_logprobs=rows)
+        snapshot(
+            [right] * 300,
+            k=[3] * 300,
+            gold=[0] * 300,
+            chosen=[0 if right else 1] * 300,
+            choice_logprobs=rows,
+        )
         for right in (True, False)
     ]
     found = compare(before=sides[0], after=sides[1]).all
@@ -258,13 +309,20 @@ def test_answers_that_contradict_their_scores_do_not_narrow_the_interval() -> No
     whole = compare(before=before, after=after).all
     assert whole["net_change_estimate"] == pytest.approx(whole.net_change)
     assert whole["net_change_estimate_interval"] is not None
-    widths = [high - low for low, high in (whole["net_change_estimate_interval"], whole.net_change_interval)]
+    widths = [
+        high - low
+        for low, high in (whole["net_change_estimate_interval"], whole.net_change_interval)
+    ]
     assert widths[0] > 0.95 * widths[1]
 
 
 def test_ties_are_no_contradiction() -> None:
     tied = snapshot(
-        [True, False] * 20, k=[2] * 40, gold=[0] * 40, chosen=[0, 1] * 20, choice_logprobs=[[-1.0] * 2] * 40
+        [True, False] * 20,
+        k=[2] * 40,
+        gold=[0] * 40,
+        chosen=[0, 1] * 20,
+        choice_logprobs=[[-1.0] * 2] * 40,
     )
     assert not any("did not decide" in note for note in compare(before=tied, after=tied).notes)
 
@@ -274,14 +332,24 @@ def test_one_file_on_both_sides_is_noted_and_so_are_equal_rows(tmp_path: Path) -
         save_snapshot(snapshot([True, False], meta={"step": 3}), tmp_path / name)
     save_snapshot(snapshot([True, False], meta={"step": 4}), tmp_path / "c.parquet")
     one, copy, later = (tmp_path / f"{name}.parquet" for name in "abc")
-    assert "both sides are one file, so that nothing can differ" in compare(before=one, after=one).notes
-    assert any("both sides have equal rows" in note for note in compare(before=one, after=copy).notes)
-    assert not any("so that nothing can differ" in note for note in compare(before=one, after=later).notes)
+    assert (
+        "both sides are one file, so that nothing can differ"
+        in compare(before=one, after=one).notes
+    )
+    assert any(
+        "both sides have equal rows" in note for note in compare(before=one, after=copy).notes
+    )
+    assert not any(
+        "so that nothing can differ" in note for note in compare(before=one, after=later).notes
+    )
 
 
 def test_shares_of_one_side_alone_need_no_note_on_known_and_lost() -> None:
     columns = {"k": [4, 4], "gold": [0, 0]}
-    before, after = snapshot([True, True], gold_share=[0.9, 0.9], **columns), snapshot([True, True], **columns)
+    before, after = (
+        snapshot([True, True], gold_share=[0.9, 0.9], **columns),
+        snapshot([True, True], **columns),
+    )
     for one, other in ((before, after), (after, before)):
         found = compare(before=one, after=other)
         assert found.all["known"] is None
@@ -289,25 +357,41 @@ def test_shares_of_one_side_alone_need_no_note_on_known_and_lost() -> None:
 
 
 @pytest.mark.parametrize(("differ", "noted"), [(3, False), (4, False), (5, True)])
-def test_flips_by_the_mass_of_the_options_are_noted_beyond_two_standard_deviations(differ: int, noted: bool) -> None:
+def test_flips_by_the_mass_of_the_options_are_noted_beyond_two_standard_deviations(
+    differ: int, noted: bool
+) -> None:
     """Of 20 forgotten some would be right at constant mass: 5 are more than 2 sqrt(5), and 4 are not more than 4."""
     rows = scored_by_bytes(differ)
-    notes = [note for note in compare(before=rows[0], after=rows[1]).notes if "forgotten_at_constant_mass" in note]
+    notes = [
+        note
+        for note in compare(before=rows[0], after=rows[1]).notes
+        if "forgotten_at_constant_mass" in note
+    ]
     assert len(notes) == noted
     if noted:
-        assert notes[0].startswith(f"{20 - differ} instead of 20 forgotten, if the options had kept")
+        assert notes[0].startswith(
+            f"{20 - differ} instead of 20 forgotten, if the options had kept"
+        )
 
 
 def scored_by_bytes(by_mass: int) -> tuple[Snapshot, Snapshot]:
     """40 items of which 20 are forgotten, some of them by the mass of the options alone."""
-    columns = {"k": [2] * 40, "gold": [0] * 40, "choice_bytes": [[4, 2]] * 40, "meta": {"probe": {"norm": "bytes"}}}
+    columns = {
+        "k": [2] * 40,
+        "gold": [0] * 40,
+        "choice_bytes": [[4, 2]] * 40,
+        "meta": {"probe": {"norm": "bytes"}},
+    }
     # A score by bytes of -2 against -3.25 before; then options e^5 times as likely; another option likelier; no change.
     by_length, likelier, same = ([-4.0, -1.5], False), ([-12.0, -1.0], False), ([-8.0, -6.5], True)
     kinds = [by_length] * by_mass + [likelier] * (20 - by_mass) + [same] * 20
     before = snapshot([True] * 40, chosen=[0] * 40, choice_logprobs=[[-8.0, -6.5]] * 40, **columns)
     chosen = [0 if right else 1 for _, right in kinds]
     after = snapshot(
-        [right for _, right in kinds], chosen=chosen, choice_logprobs=[scores for scores, _ in kinds], **columns
+        [right for _, right in kinds],
+        chosen=chosen,
+        choice_logprobs=[scores for scores, _ in kinds],
+        **columns,
     )
     return before, after
 
@@ -324,7 +408,9 @@ def made(seed: int, rows: int = 60) -> Comparison:
     sides = []
     for _ in range(2):
         chosen = rng.integers(0, k)
-        sides.append(snapshot((chosen == 0).tolist(), chosen=chosen, gold_share=rng.random(rows), **labels))
+        sides.append(
+            snapshot((chosen == 0).tolist(), chosen=chosen, gold_share=rng.random(rows), **labels)
+        )
     return compare(before=sides[0], after=sides[1])
 
 
@@ -333,7 +419,16 @@ def test_groups_of_a_level_add_up_to_the_whole(seed: int) -> None:
     comparison = made(seed)
     for level in ("category", "task"):
         groups = comparison.by(level).values()
-        for name in ("n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"):
+        for name in (
+            "n",
+            "retained",
+            "forgotten",
+            "gained",
+            "missed",
+            "known",
+            "known_lost",
+            "newly_known",
+        ):
             # A group in which no item takes part has no known items: None, and nothing to add.
             assert sum(group[name] or 0 for group in groups) == comparison.all[name]
         assert sum(group.chance.n for group in groups) == comparison.all.chance.n
@@ -352,7 +447,9 @@ def test_known_lost_is_part_of_forgotten(seed: int) -> None:
 
 def test_groups_come_in_the_order_of_their_first_rows() -> None:
     labels = {"category": ["z", "a", "z"], "task": ["2", "1", "3"]}
-    comparison = compare(before=snapshot([True] * 3, **labels), after=snapshot([False] * 3, **labels))
+    comparison = compare(
+        before=snapshot([True] * 3, **labels), after=snapshot([False] * 3, **labels)
+    )
     assert [group.name for group in comparison.groups] == ["all", "z", "a", "2", "1", "3"]
 
 
@@ -374,8 +471,14 @@ def test_cells_over_samples_are_means_and_tests_treat_the_item_as_one_observatio
 
 
 def test_an_item_with_an_unscored_sample_is_left_out_with_all_its_samples() -> None:
-    columns = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
-    comparison = compare(before=snapshot([True, None, True, True], **columns), after=snapshot([False] * 4, **columns))
+    columns = {
+        "item_id": ["1", "1", "2", "2"],
+        "content_hash": ["A", "A", "B", "B"],
+        "sample": [0, 1, 0, 1],
+    }
+    comparison = compare(
+        before=snapshot([True, None, True, True], **columns), after=snapshot([False] * 4, **columns)
+    )
     assert (comparison.all.n, comparison.all.forgotten, comparison.items.unscored) == (1, 1, 1)
 
 
@@ -400,7 +503,11 @@ def test_copies_of_items_in_one_cluster_change_no_interval_and_no_test() -> None
 
     def compared(copies: int) -> Comparison:
         ids = [f"{i}-{copy}" for i in range(n) for copy in range(copies)]
-        labels = {"item_id": ids, "content_hash": ids, "cluster": np.repeat(np.arange(n), copies).astype(str).tolist()}
+        labels = {
+            "item_id": ids,
+            "content_hash": ids,
+            "cluster": np.repeat(np.arange(n), copies).astype(str).tolist(),
+        }
         sides = [
             snapshot(
                 np.repeat(choice == 0, copies).tolist(),
@@ -416,45 +523,73 @@ def test_copies_of_items_in_one_cluster_change_no_interval_and_no_test() -> None
         return compare(before=sides[0], after=sides[1])
 
     one, nine = compared(1).all, compared(9).all
-    intervals = ("forgetting_interval", "backward_transfer_interval", "net_change_interval", "known_lost_interval")
+    intervals = (
+        "forgetting_interval",
+        "backward_transfer_interval",
+        "net_change_interval",
+        "known_lost_interval",
+    )
     for name in ("p_value", "loss_p_value", "effective_n", *intervals):
         assert nine[name] == pytest.approx(one[name], rel=1e-6), name
     assert nine.smallest_loss(0.01) == pytest.approx(one.smallest_loss(0.01))
     for part in ("paper", "guess_corrected"):
         for name, value in vars(getattr(nine.chance, part)).items():
             if name != "n" and value is not None:
-                assert value == pytest.approx(getattr(getattr(one.chance, part), name), rel=1e-6), (part, name)
+                assert value == pytest.approx(getattr(getattr(one.chance, part), name), rel=1e-6), (
+                    part,
+                    name,
+                )
     assert one.forgetting_interval != pytest.approx(one.backward_transfer_interval, rel=1e-3)
     assert nine.chance.guess_corrected is not None
     assert nine.chance.guess_corrected.n == 9 * n  # items, not clusters
 
 
 @pytest.mark.parametrize("norm", ["sum", "bytes"])
-def test_forgotten_at_constant_mass_leaves_out_what_the_mass_of_the_options_moved(norm: str) -> None:
+def test_forgotten_at_constant_mass_leaves_out_what_the_mass_of_the_options_moved(
+    norm: str,
+) -> None:
     rng = np.random.default_rng(2)
     logprobs, lengths = -rng.exponential(8, (300, 4)), rng.integers(1, 12, (300, 4))
     other = logprobs.copy()
     other[:20, 0] -= 30  # twenty right options become unlikely, the others all an e^4th as likely
     task = ["a"] * 150 + ["b"] * 150
-    before, after, unmoved = (decided(x, norm=norm, lengths=lengths, task=task) for x in (logprobs, other - 4.0, other))
+    before, after, unmoved = (
+        decided(x, norm=norm, lengths=lengths, task=task) for x in (logprobs, other - 4.0, other)
+    )
     found = compare(before=before, after=after)
     expected = compare(before=before, after=unmoved).all.forgotten
     noted = [note for note in found.notes if "forgotten_at_constant_mass" in note]
     if norm == "sum":
-        assert (found.all.forgotten, found.all["forgotten_at_constant_mass"], noted) == (expected, None, [])
+        assert (found.all.forgotten, found.all["forgotten_at_constant_mass"], noted) == (
+            expected,
+            None,
+            [],
+        )
         return
     assert found.all.forgotten > expected + 10
-    assert abs(found.all["forgotten_at_constant_mass"] - expected) <= 2  # the twenty changed the mass too
+    assert (
+        abs(found.all["forgotten_at_constant_mass"] - expected) <= 2
+    )  # the twenty changed the mass too
     assert (
         sum(group["forgotten_at_constant_mass"] for group in found.by("task").values())
         == (found.all["forgotten_at_constant_mass"])
     )
-    assert f"{found.all['forgotten_at_constant_mass']} instead of {found.all.forgotten} forgotten" in noted[0]
-    assert group_values(found.all)["forgotten_at_constant_mass"] == found.all["forgotten_at_constant_mass"]
+    assert (
+        f"{found.all['forgotten_at_constant_mass']} instead of {found.all.forgotten} forgotten"
+        in noted[0]
+    )
+    assert (
+        group_values(found.all)["forgotten_at_constant_mass"]
+        == found.all["forgotten_at_constant_mass"]
+    )
 
 
-def test_forgotten_at_constant_mass_is_null_without_scores_and_as_logged_for_a_single_option() -> None:
-    before, after = (snapshot([right], meta={"probe": {"norm": "bytes"}}) for right in (True, False))
+def test_forgotten_at_constant_mass_is_null_without_scores_and_as_logged_for_a_single_option() -> (
+    None
+):
+    before, after = (
+        snapshot([right], meta={"probe": {"norm": "bytes"}}) for right in (True, False)
+    )
     assert compare(before=before, after=after).all["forgotten_at_constant_mass"] is None
     logprobs, lengths = np.array([[-1.0], [-2.0]]), np.array([[2], [3]])
     before, after = (decided(x, norm="bytes", lengths=lengths) for x in (logprobs, logprobs - 1))
@@ -466,13 +601,20 @@ def test_the_smallest_loss_is_a_share_of_the_items() -> None:
     before = snapshot([True] * 60)
     group = compare(before=before, after=snapshot([False] * 7 + [True] * 53)).all
     assert group.smallest_loss(0.01) == pytest.approx(7 / 60)
-    assert math.isnan(compare(before=before, after=snapshot([False] * 6 + [True] * 54)).all.smallest_loss(0.01))
-    assert math.isnan(compare(before=snapshot([None]), after=snapshot([None])).all.smallest_loss(0.01))
+    assert math.isnan(
+        compare(before=before, after=snapshot([False] * 6 + [True] * 54)).all.smallest_loss(0.01)
+    )
+    assert math.isnan(
+        compare(before=snapshot([None]), after=snapshot([None])).all.smallest_loss(0.01)
+    )
 
 
 def test_the_interval_of_known_and_lost_is_wilsons_of_the_known_items() -> None:
     columns = {"k": [4] * 60, "gold": [0] * 60, "gold_share": [0.9] * 50 + [0.5] * 10}
-    group = compare(before=snapshot([True] * 60, **columns), after=snapshot([False] * 10 + [True] * 50, **columns)).all
+    group = compare(
+        before=snapshot([True] * 60, **columns),
+        after=snapshot([False] * 10 + [True] * 50, **columns),
+    ).all
     assert (group["known"], group["known_lost"]) == (50, 10)
     expected = stats.binomtest(10, 50).proportion_ci(method="wilson")
     assert group["known_lost_interval"] == pytest.approx((expected.low, expected.high))
@@ -483,10 +625,19 @@ def test_kinds_come_before_categories_and_only_where_there_are_both() -> None:
     levels = [group.level for group in compare(before=mixed, after=mixed).groups]
     assert levels == ["all", "kind", "kind", "category", "task"]
     scored = snapshot([True, False])
-    assert [group.level for group in compare(before=scored, after=scored).groups] == ["all", "category", "task"]
+    assert [group.level for group in compare(before=scored, after=scored).groups] == [
+        "all",
+        "category",
+        "task",
+    ]
 
 
-TWICE = {"item_id": [*"1122"], "content_hash": [*"AABB"], "sample": [0, 1] * 2, "task": ["piqa"] * 4}
+TWICE = {
+    "item_id": [*"1122"],
+    "content_hash": [*"AABB"],
+    "sample": [0, 1] * 2,
+    "task": ["piqa"] * 4,
+}
 
 
 def test_the_macro_mean_weighs_tasks_and_categories_equally() -> None:
@@ -502,14 +653,24 @@ def test_the_macro_mean_weighs_tasks_and_categories_equally() -> None:
 
 
 def test_the_macro_spread_is_over_samples() -> None:
-    before, after = (snapshot(right, **TWICE, k=[2] * 4) for right in ([True] * 4, [False, True, False, True]))
+    before, after = (
+        snapshot(right, **TWICE, k=[2] * 4) for right in ([True] * 4, [False, True, False, True])
+    )
     macro = compare(before=before, after=after).macro
-    rates = [1.0, 0.0]  # sample 0 lost both items, sample 1 none; nothing was wrong before, so chance is 0
+    rates = [
+        1.0,
+        0.0,
+    ]  # sample 0 lost both items, sample 1 none; nothing was wrong before, so chance is 0
     assert macro.forgetting.mean == pytest.approx(np.mean(rates))
     assert macro.forgetting.sd == pytest.approx(np.std(rates, ddof=1))
 
 
-TASKS = ["mmlu:anatomy"] * 4 + ["community|bbh:snarks|0"] * 4 + ["own task"] * 4 + ["bbh:word_sorting"] * 4
+TASKS = (
+    ["mmlu:anatomy"] * 4
+    + ["community|bbh:snarks|0"] * 4
+    + ["own task"] * 4
+    + ["bbh:word_sorting"] * 4
+)
 
 
 def test_the_released_codes_numbers_on_its_own_tasks() -> None:
@@ -518,15 +679,24 @@ def test_the_released_codes_numbers_on_its_own_tasks() -> None:
     compat = compare(before=before, after=after, chance="paper-compat").paper_compat
     assert compat is not None
     four, two = 1 / 4 - 0.5 * 0.75 / 3, 0.0  # k = 4; k = 2: 1/4 - .375 is clipped at once
-    assert set(compat.by_category) == {"Science/Tech", "Language", "Missing"}  # word sorting is ignored
+    assert set(compat.by_category) == {
+        "Science/Tech",
+        "Language",
+        "Missing",
+    }  # word sorting is ignored
     assert compat.by_category["Science/Tech"][0].mean == pytest.approx(four)
     assert compat.by_category["Language"][0].mean == two
-    assert compat.forgetting.mean == pytest.approx((four + two + four) / 3)  # Missing counts as much as any
+    assert compat.forgetting.mean == pytest.approx(
+        (four + two + four) / 3
+    )  # Missing counts as much as any
     assert compare(before=before, after=after).paper_compat is None
 
 
 def test_clipping_comes_before_the_mean_over_seeds_and_tasks() -> None:
-    before, after = snapshot([False, True, True, True], **TWICE), snapshot([True, False, True, True], **TWICE)
+    before, after = (
+        snapshot([False, True, True, True], **TWICE),
+        snapshot([True, False, True, True], **TWICE),
+    )
     compat = compare(before=before, after=after, chance="paper-compat").paper_compat
     assert compat is not None
     # seed 0: nothing forgotten, clipped at 0; seed 1: one of two, nothing was wrong before
@@ -536,9 +706,21 @@ def test_clipping_comes_before_the_mean_over_seeds_and_tasks() -> None:
 
 def test_the_papers_tasks_in_any_spelling() -> None:
     tasks = PaperTasks.released()
-    for name in ("mmlu:anatomy", "mmlu_anatomy", "community|mmlu:anatomy|0", "community|mmlu_custom:anatomy|0"):
-        assert (tasks.category(name), tasks.k(name), tasks.ignored(name)) == ("Science/Tech", 4, False)
-    assert (tasks.category("piqa"), tasks.category("commonsense_qa:main")) == ("Common Sense", "Common Sense")
+    for name in (
+        "mmlu:anatomy",
+        "mmlu_anatomy",
+        "community|mmlu:anatomy|0",
+        "community|mmlu_custom:anatomy|0",
+    ):
+        assert (tasks.category(name), tasks.k(name), tasks.ignored(name)) == (
+            "Science/Tech",
+            4,
+            False,
+        )
+    assert (tasks.category("piqa"), tasks.category("commonsense_qa:main")) == (
+        "Common Sense",
+        "Common Sense",
+    )
     assert tasks.k("bbh:geometric_shapes") == 11
     assert tasks.ignored("truthfulqa:mc2")
     assert tasks.ignored("community|global_mmlu:fra|0")
@@ -548,10 +730,16 @@ def test_the_papers_tasks_in_any_spelling() -> None:
 
 
 def test_an_unscored_answer_leaves_its_seed_only_as_in_the_released_code() -> None:
-    before, after = snapshot([True, True, None, False], **TWICE), snapshot([True, False, True, False], **TWICE)
+    before, after = (
+        snapshot([True, True, None, False], **TWICE),
+        snapshot([True, False, True, False], **TWICE),
+    )
     compat = compare(before=before, after=after, chance="paper-compat").paper_compat
     assert compat is not None
-    seed0, seed1 = 0.0, 1 / 2 - 0.5 * 1.0 / 3  # seed 0: one item, kept; seed 1: two, one lost and one missed
+    seed0, seed1 = (
+        0.0,
+        1 / 2 - 0.5 * 1.0 / 3,
+    )  # seed 0: one item, kept; seed 1: two, one lost and one missed
     assert compat.forgetting.mean == pytest.approx((seed0 + seed1) / 2)
 
 
@@ -564,10 +752,15 @@ def test_nothing_has_no_rate() -> None:
 
 def looks() -> list[Any]:
     right = ([True] * 6, [False] * 2 + [True] * 4, [False] * 3 + [True] * 3)
-    return [snapshot(one, category=["Math", "Law"] * 3, meta={"step": 5 * at}) for at, one in enumerate(right)]
+    return [
+        snapshot(one, category=["Math", "Law"] * 3, meta={"step": 5 * at})
+        for at, one in enumerate(right)
+    ]
 
 
-def test_a_comparison_and_a_run_give_a_row_for_each_group_and_quantity(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_and_a_run_give_a_row_for_each_group_and_quantity(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     start, _, end = looks()
     found = compare(before=start, after=end).to_frame()
@@ -577,7 +770,11 @@ def test_a_comparison_and_a_run_give_a_row_for_each_group_and_quantity(monkeypat
     assert rows["all", "all", "net_change_interval_low"] < rows["all", "all", "net_change"] == -0.5
     assert ("all", "all", "known") not in rows
     run = Trajectory.of(looks()).to_frame().to_pylist()
-    steps = {row["step"]: row["value"] for row in run if (row["level"], row["quantity"]) == ("all", "forgotten")}
+    steps = {
+        row["step"]: row["value"]
+        for row in run
+        if (row["level"], row["quantity"]) == ("all", "forgotten")
+    }
     assert steps == {0: 0.0, 5: 2.0, 10: 3.0}
 
 
@@ -593,7 +790,9 @@ PASSAGES = ("passages", "bits_per_byte")
 
 def side(seed: int, samples: int = 1) -> Snapshot:
     """120 items with four options and their scores."""
-    scores = np.random.default_rng(0).normal(-20, 2, (120, 4)) + np.random.default_rng(seed).normal(0, 1, (120, 4))
+    scores = np.random.default_rng(0).normal(-20, 2, (120, 4)) + np.random.default_rng(seed).normal(
+        0, 1, (120, 4)
+    )
     ids = [str(i // samples) for i in range(120)]
     return decided(scores, item_id=ids, content_hash=ids, sample=[i % samples for i in range(120)])
 
@@ -601,7 +800,11 @@ def side(seed: int, samples: int = 1) -> Snapshot:
 def test_the_chance_of_a_group_has_the_documented_keys_and_the_values_of_its_parts() -> None:
     whole = compare(before=side(1), after=side(2)).all
     chance = group_values(whole)["chance"]
-    adjusted = (*RATES, *(f"{name}_unclipped" for name in RATES), *(f"{name}_max" for name in RATES))
+    adjusted = (
+        *RATES,
+        *(f"{name}_unclipped" for name in RATES),
+        *(f"{name}_max" for name in RATES),
+    )
     errors = tuple(f"{name}_se" for name in RATES)
     assert {"expected", *adjusted} <= chance["paper"].keys()
     assert {"n", *RATES, *errors} <= chance["guess_corrected"].keys()
@@ -612,7 +815,9 @@ def test_the_chance_of_a_group_has_the_documented_keys_and_the_values_of_its_par
 
 
 def test_what_a_group_lacks_is_null() -> None:
-    values = group_values(compare(before=snapshot([True, False]), after=snapshot([False, True])).all)
+    values = group_values(
+        compare(before=snapshot([True, False]), after=snapshot([False, True])).all
+    )
     assert values["log_score_change"] is values["chance"]["paper"] is None
 
 
@@ -622,10 +827,23 @@ def test_every_quantity_is_at_its_path_within_its_range() -> None:
         value, (low, high) = value_at(values, name), range_of(name)
         assert value is None or low <= value <= high, name
     # No second measurement, form, no norm that divides by a length, and fewer than 20 known items less luck.
-    missing = {name for name in QUANTITIES if value_at(values, name) is None and not name.startswith(PASSAGES)}
-    unmeasured = {"null_n", "null_lost", "null_gained", "format_lost", "knowledge_lost", "forgotten_at_constant_mass"}
+    missing = {
+        name
+        for name in QUANTITIES
+        if value_at(values, name) is None and not name.startswith(PASSAGES)
+    }
+    unmeasured = {
+        "null_n",
+        "null_lost",
+        "null_gained",
+        "format_lost",
+        "knowledge_lost",
+        "forgotten_at_constant_mass",
+    }
     ends = ("", "_interval_low", "_interval_high")
-    of_share = {f"{name}{end}" for name in ("known_lost_net_share", "right_lost_share") for end in ends}
+    of_share = {
+        f"{name}{end}" for name in ("known_lost_net_share", "right_lost_share") for end in ends
+    }
     assert missing == {*unmeasured, *of_share}
 
 
@@ -647,7 +865,9 @@ def test_every_quantity_is_at_its_path_within_its_range() -> None:
         ("chance.guess_corrected.backward_transfer", "share", (-1.0, 1.0)),
     ],
 )
-def test_each_quantity_has_its_unit_and_its_range(name: str, unit: str, ends: tuple[float, float]) -> None:
+def test_each_quantity_has_its_unit_and_its_range(
+    name: str, unit: str, ends: tuple[float, float]
+) -> None:
     assert name in QUANTITIES
     assert (unit_of(name), range_of(name)) == (unit, ends)
 
@@ -661,8 +881,13 @@ def test_numbers_that_json_lacks_are_null_at_any_depth() -> None:
 def test_answers_graded_by_other_rules_are_refused() -> None:
     before = snapshot([True] * 9, meta={"rules": 2, "scorer": "forgetwatch"}, in_form=[True] * 9)
     after = replace(before, meta={**before.meta, "rules": 3})
-    with pytest.raises(MismatchError, match=r"graded by version 2 of the grading rules and those .* by version 3, .*"):
+    with pytest.raises(
+        MismatchError,
+        match=r"graded by version 2 of the grading rules and those .* by version 3, .*",
+    ):
         compare(before=before, after=after)
     # Where nothing was generated, the rules have graded nothing.
     scored = snapshot([True] * 9, meta={"rules": 2, "scorer": "forgetwatch"})
-    assert compare(before=scored, after=replace(scored, meta={**scored.meta, "rules": 3})).all.n == 9
+    assert (
+        compare(before=scored, after=replace(scored, meta={**scored.meta, "rules": 3})).all.n == 9
+    )

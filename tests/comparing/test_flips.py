@@ -19,7 +19,14 @@ from forgetwatch import Item, Probe, Snapshot, Trajectory, compare
 from forgetwatch.comparing.by_wording import WordingChanges
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import decide
-from forgetwatch.comparing.flips import ask_again, first_forgotten, flips, marked_flips, prompt_text, sort_flips
+from forgetwatch.comparing.flips import (
+    ask_again,
+    first_forgotten,
+    flips,
+    marked_flips,
+    prompt_text,
+    sort_flips,
+)
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.measures.known_items import KNOWN
 from forgetwatch.measures.measured_again import Again, LostElsewhere, lost_elsewhere
@@ -29,7 +36,9 @@ from forgetwatch.report.flip_list import flip_json
 
 def test_each_changed_answer_is_of_one_kind() -> None:
     columns = {"k": [3] * 6, "gold": [0] * 6}
-    before = snapshot([True, True, False, False, False, None], chosen=[0, 0, 1, 1, 1, None], **columns)
+    before = snapshot(
+        [True, True, False, False, False, None], chosen=[0, 0, 1, 1, 1, None], **columns
+    )
     after = snapshot([True, False, True, False, False, True], chosen=[0, 1, 0, 2, 1, 0], **columns)
     found = [(flip.item_id, flip.what) for flip in flips(before, after)]
     assert found == [("1", "forgotten"), ("2", "gained"), ("3", "churned")]
@@ -37,10 +46,14 @@ def test_each_changed_answer_is_of_one_kind() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from([True, False, None]), st.sampled_from([True, False, None])), min_size=1, max_size=40
+        st.tuples(st.sampled_from([True, False, None]), st.sampled_from([True, False, None])),
+        min_size=1,
+        max_size=40,
     )
 )
-def test_flips_are_as_many_as_the_comparison_counts(rows: list[tuple[bool | None, bool | None]]) -> None:
+def test_flips_are_as_many_as_the_comparison_counts(
+    rows: list[tuple[bool | None, bool | None]],
+) -> None:
     before, after = (snapshot(list(side)) for side in zip(*rows, strict=True))
     whats = [flip.what for flip in flips(before, after)]
     whole = compare(before=before, after=after).all
@@ -51,10 +64,16 @@ def test_flips_are_as_many_as_the_comparison_counts(rows: list[tuple[bool | None
 
 def test_known_and_lost_flips_are_as_many_as_the_groups_count() -> None:
     of = choices(600)
-    assert sum(flip.known and flip.what == "forgotten" for flip in of.changed) == of.comparison.all["known_lost"]
+    assert (
+        sum(flip.known and flip.what == "forgotten" for flip in of.changed)
+        == of.comparison.all["known_lost"]
+    )
     for name, group in of.comparison.by("category").items():
         there = [flip for flip in of.changed if flip.category == name and flip.what == "forgotten"]
-        assert (len(there), sum(flip.known for flip in there)) == (group.forgotten, group["known_lost"])
+        assert (len(there), sum(flip.known for flip in there)) == (
+            group.forgotten,
+            group["known_lost"],
+        )
 
 
 def test_what_luck_makes_of_the_known_and_lost_adds_up_over_the_flips() -> None:
@@ -63,13 +82,23 @@ def test_what_luck_makes_of_the_known_and_lost_adds_up_over_the_flips() -> None:
     by_luck = [flip.by_luck for flip in of.changed]
     assert None not in by_luck
     assert {flip.what for flip in of.changed if flip.by_luck} == {"churned"}
-    assert len(lost) - sum(map(float, filter(None, by_luck))) == of.comparison.all["known_lost_net"] == 7
-    assert sum(flip_json(flip)["known_lost_by_luck"] for flip in of.changed) == of.comparison.all["known_lost_by_luck"]
+    assert (
+        len(lost) - sum(map(float, filter(None, by_luck)))
+        == of.comparison.all["known_lost_net"]
+        == 7
+    )
+    assert (
+        sum(flip_json(flip)["known_lost_by_luck"] for flip in of.changed)
+        == of.comparison.all["known_lost_by_luck"]
+    )
 
 
 def test_without_scores_of_the_options_nothing_shows_what_luck_makes() -> None:
     columns = {"k": [4, 4], "gold": [0, 0], "gold_share": [0.99, 0.99]}
-    before, after = snapshot([True, False], chosen=[0, 1], **columns), snapshot([False] * 2, chosen=[1, 2], **columns)
+    before, after = (
+        snapshot([True, False], chosen=[0, 1], **columns),
+        snapshot([False] * 2, chosen=[1, 2], **columns),
+    )
     changed = flips(before, after)
     found = [(flip.what, flip.known, flip.by_luck) for flip in changed]
     assert found == [("forgotten", True, None), ("churned", False, None)]
@@ -77,32 +106,54 @@ def test_without_scores_of_the_options_nothing_shows_what_luck_makes() -> None:
 
 
 def test_answers_are_option_texts_with_a_probe_and_letters_without() -> None:
-    probe = Probe([Item(id="0", task="t", prompt="Q?", choices=(" yes", " no"), answer=0, shots="P? yes\n\n")])
+    probe = Probe(
+        [Item(id="0", task="t", prompt="Q?", choices=(" yes", " no"), answer=0, shots="P? yes\n\n")]
+    )
     sides = [snapshot([right], k=[2], gold=[0], chosen=[int(not right)]) for right in (True, False)]
     flip = flips(*sides, probe=probe)[0]
-    assert (flip.question, flip.right, flip.answer(flip.before), flip.answer(flip.after)) == ("Q?", "yes", "yes", "no")
+    assert (flip.question, flip.right, flip.answer(flip.before), flip.answer(flip.after)) == (
+        "Q?",
+        "yes",
+        "yes",
+        "no",
+    )
     flip = flips(*sides)[0]
-    assert (flip.question, flip.right, flip.answer(flip.before), flip.answer(flip.after)) == (None, "A", "A", "B")
+    assert (flip.question, flip.right, flip.answer(flip.before), flip.answer(flip.after)) == (
+        None,
+        "A",
+        "A",
+        "B",
+    )
     assert flip.option(30) == "option 31"
 
 
 def test_generated_answers_are_their_output_or_the_reason_why_there_is_none() -> None:
     flip = written([("It is 7.", "It is 8.")]).changed[0]
-    assert (flip.right, flip.answer(flip.before), flip.answer(flip.after)) == ("7", "It is 7.", "It is 8.")
+    assert (flip.right, flip.answer(flip.before), flip.answer(flip.after)) == (
+        "7",
+        "It is 7.",
+        "It is 8.",
+    )
     cut = snapshot([False], outcome=["truncated"])
     flip = flips(snapshot([True]), cut)[0]
     assert (flip.answer(flip.before), flip.answer(flip.after)) == (None, "truncated")
 
 
 def test_all_right_options_are_named() -> None:
-    sides = [snapshot([right], k=[3], gold=[0], golds=[[0, 2]], chosen=[0 if right else 1]) for right in (True, False)]
+    sides = [
+        snapshot([right], k=[3], gold=[0], golds=[[0, 2]], chosen=[0 if right else 1])
+        for right in (True, False)
+    ]
     flip = flips(*sides)[0]
     assert flip.gold == (0, 2)
     assert flip.right == "A | C"
 
 
 def test_the_most_confident_come_first_and_those_without_a_margin_last() -> None:
-    before, after = snapshot([True] * 3, margin=[0.5, None, 2.0]), snapshot([False] * 3, margin=[9.0, 9.0, 9.0])
+    before, after = (
+        snapshot([True] * 3, margin=[0.5, None, 2.0]),
+        snapshot([False] * 3, margin=[9.0, 9.0, 9.0]),
+    )
     found = flips(before, after)
     assert [flip.item_id for flip in sort_flips(found)] == ["2", "0", "1"]
     assert math.isinf(found[1].margin)
@@ -113,11 +164,16 @@ def test_the_most_confident_come_first_and_those_without_a_margin_last() -> None
 def test_flips_sort_by_the_look_that_was_first_wrong() -> None:
     looks = ["1101", "1001", "0111", "0001"]
     sides = [[answer == "1" for answer in look] for look in looks]
-    run = Trajectory.of([snapshot(right, meta={"step": 10 * step}) for step, right in enumerate(sides)])
+    run = Trajectory.of(
+        [snapshot(right, meta={"step": 10 * step}) for step, right in enumerate(sides)]
+    )
     first = first_forgotten(run)
     assert first == {("t", "0", 0): 20, ("t", "1", 0): 10}
     found = flips(run.baseline, run.last, first=first)
-    assert [(flip.item_id, flip.first) for flip in sort_flips(found, by="first")] == [("1", 10), ("0", 20)]
+    assert [(flip.item_id, flip.first) for flip in sort_flips(found, by="first")] == [
+        ("1", 10),
+        ("0", 20),
+    ]
 
 
 def test_each_sample_of_an_item_is_a_flip_of_its_own() -> None:
@@ -141,8 +197,12 @@ def test_the_messages_of_a_chat_come_in_order_with_their_roles() -> None:
 
 def test_an_item_shows_its_number_of_options_and_an_open_one_none() -> None:
     columns = {"k": [3, None], "gold": [2, None], "item_id": ["a", "b"]}
-    before, after = (snapshot([right] * 2, chosen=[2 * right, None], **columns) for right in (True, False))
-    assert [(flip.k, flip.gold, flip.before.chosen, flip.after.chosen) for flip in flips(before, after)] == [
+    before, after = (
+        snapshot([right] * 2, chosen=[2 * right, None], **columns) for right in (True, False)
+    )
+    assert [
+        (flip.k, flip.gold, flip.before.chosen, flip.after.chosen) for flip in flips(before, after)
+    ] == [
         (3, (2,), 2, 0),
         (None, (), None, None),
     ]
@@ -150,7 +210,9 @@ def test_an_item_shows_its_number_of_options_and_an_open_one_none() -> None:
 
 def test_an_option_without_a_letter_is_named_by_its_number() -> None:
     columns = {"k": [30], "gold": [0]}
-    flip = flips(snapshot([True], chosen=[0], **columns), snapshot([False], chosen=[26], **columns))[0]
+    flip = flips(
+        snapshot([True], chosen=[0], **columns), snapshot([False], chosen=[26], **columns)
+    )[0]
     assert [flip.option(index) for index in (0, 25, 26, 29)] == ["A", "Z", "option 27", "option 30"]
     assert flip.answer(flip.after) == "option 27"
 
@@ -161,7 +223,13 @@ SHORT = "short"
 
 def probe(**settings: Any) -> Probe:
     items = [
-        Item(id=str(n), task="t", prompt=f"Question: {n}?\nAnswer:", choices=[" a", " b", " c"], answer=0)
+        Item(
+            id=str(n),
+            task="t",
+            prompt=f"Question: {n}?\nAnswer:",
+            choices=[" a", " b", " c"],
+            answer=0,
+        )
         for n in range(ITEMS)
     ]
     return Probe(items, **settings)
@@ -227,7 +295,10 @@ def test_where_nothing_is_lost_nothing_is_asked() -> None:
     assert (found.counts.lost, found.left_out, found.status) == (0, 0, {})
     assert math.isnan(found.counts.excess)
     assert math.isnan(found.counts.interval[0])
-    assert str(found) == "none of the clearly known answers that were lost could be asked in other words"
+    assert (
+        str(found)
+        == "none of the clearly known answers that were lost could be asked in other words"
+    )
 
 
 def test_what_has_no_other_wording_is_left_out_and_counted() -> None:
@@ -236,14 +307,18 @@ def test_what_has_no_other_wording_is_left_out_and_counted() -> None:
     found = ask_again(before, after, probe(rendering="chat"), lambda asked: pytest.fail("asked"))
     assert (found.counts.lost, found.left_out) == (0, 3)
     with pytest.raises(SnapshotError, match="question '0' is missing"):
-        ask_again(before, after, probe().with_items(probe().items[5:]), lambda asked: pytest.fail("asked"))
+        ask_again(
+            before, after, probe().with_items(probe().items[5:]), lambda asked: pytest.fail("asked")
+        )
 
 
 def test_flips_are_marked_with_what_became_of_them() -> None:
     found = world(np.random.default_rng(0), "knowledge")
     ids = [str(n) for n in range(ITEMS)]
     lost = {int(one) for _, one in found.status}
-    changed = flips(outcomes(np.ones(ITEMS, bool), ids), outcomes([n not in lost for n in range(ITEMS)], ids))
+    changed = flips(
+        outcomes(np.ones(ITEMS, bool), ids), outcomes([n not in lost for n in range(ITEMS)], ids)
+    )
     assert {flip.again for flip in marked_flips(found, changed)} == {"lost in every wording"}
     assert {flip.again for flip in changed} == {None}
 
@@ -251,7 +326,9 @@ def test_flips_are_marked_with_what_became_of_them() -> None:
 def test_the_interval_is_newcombes_of_two_independent_shares() -> None:
     found = LostElsewhere(lost=70, lost_elsewhere=56, kept=80, kept_elsewhere=48)
     assert found.excess == pytest.approx(0.2)
-    assert found.interval == pytest.approx((0.0524, 0.3339), abs=1e-4)  # Newcombe 1998, table II, method 10
+    assert found.interval == pytest.approx(
+        (0.0524, 0.3339), abs=1e-4
+    )  # Newcombe 1998, table II, method 10
     assert found.in_every_wording == pytest.approx(14.0)
 
 
@@ -279,7 +356,9 @@ def test_an_item_in_another_wording_is_asked_in_that_of_the_probe_too() -> None:
     for item in seen:
         assert item.wording != own[item.id.split("@")[0]]
     assert list(found.by_wording) == ["short", "right", "shipped"]
-    assert sum(found.by_wording.values()) == 2 * found.counts.lost == 2 * found.counts.lost_elsewhere
+    assert (
+        sum(found.by_wording.values()) == 2 * found.counts.lost == 2 * found.counts.lost_elsewhere
+    )
 
 
 def test_what_was_asked_in_each_wording_is_not_asked_again() -> None:
@@ -297,7 +376,11 @@ NAMES = ("shipped", "short", "right")
 
 
 def world_of_by_wording(
-    rng: np.random.Generator, fall: tuple[float, float, float], *, asked: Literal["one", "each"], items: int = 300
+    rng: np.random.Generator,
+    fall: tuple[float, float, float],
+    *,
+    asked: Literal["one", "each"],
+    items: int = 300,
 ) -> Comparison:
     """Margins that fall by a mean of so many nats in each wording; a question has a difficulty of its own."""
     own = np.repeat(np.arange(items), 3) if asked == "each" else np.arange(items)
@@ -324,7 +407,9 @@ def changes(comparison: Comparison) -> WordingChanges:
 
 
 @pytest.mark.parametrize("asked", ["one", "each"])
-def test_a_loss_of_one_wording_is_named_and_an_equal_loss_is_not(asked: Literal["one", "each"]) -> None:
+def test_a_loss_of_one_wording_is_named_and_an_equal_loss_is_not(
+    asked: Literal["one", "each"],
+) -> None:
     rng = np.random.default_rng(3)
     form = world_of_by_wording(rng, (1.5, 0.0, 0.0), asked=asked)
     found = changes(form)
@@ -353,7 +438,8 @@ def test_equal_changes_are_called_unequal_in_at_most_5_of_100_worlds(
 ) -> None:
     rng, worlds = np.random.default_rng(4), 100
     called = sum(
-        changes(world_of_by_wording(rng, (fall, fall, fall), asked=asked, items=150)).differ for _ in range(worlds)
+        changes(world_of_by_wording(rng, (fall, fall, fall), asked=asked, items=150)).differ
+        for _ in range(worlds)
     )
     assert called / worlds <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / worlds)
 
@@ -377,12 +463,17 @@ def _all(items: int, wording: str | None = None, *, of: int = 3) -> Snapshot:
 
 
 def test_wordings_that_differ_between_two_sides_are_refused() -> None:
-    with pytest.raises(MismatchError, match=r"were asked 20 questions in other words.*'short' and 'right'; score both"):
+    with pytest.raises(
+        MismatchError,
+        match=r"were asked 20 questions in other words.*'short' and 'right'; score both",
+    ):
         compare(before=_all(30, "short"), after=_all(30, "right"))
     with pytest.raises(MismatchError, match="'short' and 'shipped'"):
         compare(before=_all(30, "short"), after=_all(30))
     with pytest.raises(MismatchError, match="in other words"):
-        compare(before=_all(30, "short", of=0), after=_all(30, "right", of=0), on_mismatch="intersect")
+        compare(
+            before=_all(30, "short", of=0), after=_all(30, "right", of=0), on_mismatch="intersect"
+        )
     found = compare(before=_all(30, "short"), after=_all(30, "right"), on_mismatch="intersect")
     assert found.all.n == 10
 
@@ -392,11 +483,17 @@ def test_questions_that_have_no_other_wording_take_no_part() -> None:
     rng = np.random.default_rng(11)
     before = rng.normal(1.0, 2.0, 400)
     wording = [None if n >= 300 else NAMES[n % 3] for n in range(400)]
-    names = {"item_id": [str(n) for n in range(400)], "content_hash": [f"h{n}" for n in range(400)], "wording": wording}
+    names = {
+        "item_id": [str(n) for n in range(400)],
+        "content_hash": [f"h{n}" for n in range(400)],
+        "wording": wording,
+    }
     after = before + rng.normal(0, 0.3, 400) - np.where(np.arange(400) >= 300, 3.0, 0.0)
     found = compare(before=_side(before, names), after=_side(after, names))
     assert not changes(found).differ
-    assert {name: group.n for name, group in found.by("wording").items()} == dict.fromkeys(NAMES, 100)
+    assert {name: group.n for name, group in found.by("wording").items()} == dict.fromkeys(
+        NAMES, 100
+    )
     lost = decide(found).sentence
     assert "the wording" not in lost
 

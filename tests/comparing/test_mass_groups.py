@@ -41,10 +41,14 @@ def sentence(group: Group) -> str:
     return MASS.sentence(mass_of(group))
 
 
-def side(logprobs: Logprobs, *, norm: str = "sum", lengths: Logprobs | None = None, **columns: Any) -> Snapshot:
+def side(
+    logprobs: Logprobs, *, norm: str = "sum", lengths: Logprobs | None = None, **columns: Any
+) -> Snapshot:
     """Snapshot decided by log-likelihoods of options of several characters."""
     sizes = np.full(logprobs.shape, 4) if lengths is None else lengths
-    return decided(logprobs, norm=norm, lengths=sizes, **{"choice_chars": sizes.tolist(), **columns})
+    return decided(
+        logprobs, norm=norm, lengths=sizes, **{"choice_chars": sizes.tolist(), **columns}
+    )
 
 
 def moved(rows: int = 200, k: int = 4) -> tuple[Logprobs, Logprobs]:
@@ -55,7 +59,9 @@ def moved(rows: int = 200, k: int = 4) -> tuple[Logprobs, Logprobs]:
 
 
 @pytest.mark.parametrize("norm", ["sum", "bytes"])
-def test_the_change_of_log_p_of_gold_splits_exactly_in_every_group_under_any_norm(norm: str) -> None:
+def test_the_change_of_log_p_of_gold_splits_exactly_in_every_group_under_any_norm(
+    norm: str,
+) -> None:
     before, after = moved()
     lengths = np.random.default_rng(9).integers(2, 12, before.shape)
     labels = {"category": ["a", "b"] * 100, "cluster": [f"c{i // 4}" for i in range(200)]}
@@ -67,7 +73,9 @@ def test_the_change_of_log_p_of_gold_splits_exactly_in_every_group_under_any_nor
     change = (after - before)[:, 0]
     mass = logsumexp(after, axis=1) - logsumexp(before, axis=1)
     assert whole["log_mass_change"] == pytest.approx(mass.mean())
-    assert whole["log_mass_change"] + whole["log_conditional_change"] == pytest.approx(change.mean(), abs=1e-12)
+    assert whole["log_mass_change"] + whole["log_conditional_change"] == pytest.approx(
+        change.mean(), abs=1e-12
+    )
     assert whole["forgotten_log_mass_change"] == pytest.approx(mass[forgotten].mean())
     both = whole["forgotten_log_mass_change"] + whole["forgotten_log_conditional_change"]
     assert both == pytest.approx(change[forgotten].mean(), abs=1e-12)
@@ -77,7 +85,9 @@ def test_the_change_of_log_p_of_gold_splits_exactly_in_every_group_under_any_nor
             change[index::2].mean(), abs=1e-12
         )
     if norm == "sum":
-        assert whole["log_conditional_change"] == pytest.approx(whole["log_score_change"], abs=1e-12)
+        assert whole["log_conditional_change"] == pytest.approx(
+            whole["log_score_change"], abs=1e-12
+        )
     else:
         assert whole["log_conditional_change"] != pytest.approx(whole["log_score_change"], abs=1e-2)
 
@@ -104,16 +114,22 @@ def test_every_forgotten_choice_is_labelled_and_has_its_two_changes() -> None:
     before, after = moved()
     sides = side(before), side(after)
     found = [flip for flip in flips(*sides) if flip.what == "forgotten"]
-    assert {flip.loss for flip in found} == {"knowledge"}  # under the sum another option is likelier
+    assert {flip.loss for flip in found} == {
+        "knowledge"
+    }  # under the sum another option is likelier
     mass = logsumexp(after, axis=1) - logsumexp(before, axis=1)
     for flip in found:
         row = int(flip.item_id)
         line = flip_json(flip)
         assert line["loss"] == "knowledge"
         assert line["log_mass_change"] == pytest.approx(mass[row])
-        assert line["log_mass_change"] + line["log_conditional_change"] == pytest.approx((after - before)[row, 0])
+        assert line["log_mass_change"] + line["log_conditional_change"] == pytest.approx(
+            (after - before)[row, 0]
+        )
     whole = compare(before=sides[0], after=sides[1]).all
-    assert np.mean([flip.log_mass_change for flip in found]) == pytest.approx(whole["forgotten_log_mass_change"])
+    assert np.mean([flip.log_mass_change for flip in found]) == pytest.approx(
+        whole["forgotten_log_mass_change"]
+    )
     assert {flip.loss for flip in flips(*sides) if flip.what != "forgotten"} == {None}
 
 
@@ -134,12 +150,16 @@ def test_a_mere_right_and_wrong_shows_no_kind_of_loss() -> None:
     assert (flip.loss, flip.log_mass_change, flip.log_conditional_change) == (None, None, None)
     (generated,) = flips(snapshot([True], output=["a"]), snapshot([False], output=["b"]))
     assert generated.loss is None
-    forms = ({"output": ["a"], "in_form": [form], "forced_correct": [True]} for form in (True, False))
+    forms = (
+        {"output": ["a"], "in_form": [form], "forced_correct": [True]} for form in (True, False)
+    )
     (lost,) = flips(snapshot([True], **next(forms)), snapshot([False], **next(forms)))
     assert lost.loss == "form"
 
 
-def test_a_generated_answer_of_unmeasured_form_shows_no_kind_of_loss_though_its_options_have_scores() -> None:
+def test_a_generated_answer_of_unmeasured_form_shows_no_kind_of_loss_though_its_options_have_scores() -> (
+    None
+):
     before, after = moved(40)
     sides = (side(x, output=["an answer"] * 40) for x in (before, after))
     forgotten = [flip for flip in flips(*sides) if flip.what == "forgotten"]
@@ -209,27 +229,47 @@ def test_passages_pair_by_their_text_whatever_their_order() -> None:
     turned = replace(after, table=after.table.take(list(reversed(range(20)))))
     one, other = (compare(before=read(bits=BEFORE), after=side).all for side in (after, turned))
     assert other["bits_per_byte_change"] == pytest.approx(one["bits_per_byte_change"])
-    assert other["bits_per_byte_change_interval"] == pytest.approx(one["bits_per_byte_change_interval"])
+    assert other["bits_per_byte_change_interval"] == pytest.approx(
+        one["bits_per_byte_change_interval"]
+    )
 
 
 def test_passages_are_in_no_count_of_answers() -> None:
     after = [True, False, False, True, True, False]
     alone = compare(before=read(bits=[], questions=QUESTIONS), after=read(bits=[], questions=after))
-    beside = compare(before=read(bits=BEFORE, questions=QUESTIONS), after=read(bits=AFTER, questions=after))
+    beside = compare(
+        before=read(bits=BEFORE, questions=QUESTIONS), after=read(bits=AFTER, questions=after)
+    )
     assert beside.items == alone.items
     for level in ("all", "category"):
-        one, other = (group_values(made.by(level)["all" if level == "all" else "Math"]) for made in (alone, beside))
-        passages = {name for name in one if name.startswith(("passages", "bits_per_byte"))} if level == "all" else set()
+        one, other = (
+            group_values(made.by(level)["all" if level == "all" else "Math"])
+            for made in (alone, beside)
+        )
+        passages = (
+            {name for name in one if name.startswith(("passages", "bits_per_byte"))}
+            if level == "all"
+            else set()
+        )
         assert {name for name in one if one[name] != other[name]} == passages
-    assert all(value is None for name, value in group_values(alone.all).items() if name.startswith("bits_per_byte"))
+    assert all(
+        value is None
+        for name, value in group_values(alone.all).items()
+        if name.startswith("bits_per_byte")
+    )
     assert alone.all.passages is None
 
 
 def test_a_group_of_passages_alone_is_null_and_never_nan() -> None:
-    made = compare(before=read(bits=BEFORE, questions=QUESTIONS), after=read(bits=AFTER, questions=QUESTIONS))
+    made = compare(
+        before=read(bits=BEFORE, questions=QUESTIONS), after=read(bits=AFTER, questions=QUESTIONS)
+    )
     news = json.loads(json.dumps(group_values(made.by("category")["News"]), allow_nan=False))
     assert (news["n"], news["passages"]) == (0, 10)
-    assert {name for name in QUANTITIES if value_at(news, name) is not None and name != "n"} == {*KEYS, *ENDS}
+    assert {name for name in QUANTITIES if value_at(news, name) is not None and name != "n"} == {
+        *KEYS,
+        *ENDS,
+    }
     nulls = ("accuracy_after", "net_change", "p_value", "loss_p_value", "known")
     assert all(news[name] is None for name in nulls)
     only = compare(before=read(bits=BEFORE), after=read(bits=AFTER))
@@ -239,8 +279,12 @@ def test_a_group_of_passages_alone_is_null_and_never_nan() -> None:
 
 def test_categories_of_passages_do_not_change_what_is_said_of_others() -> None:
     after = [False] * 6
-    alone = compare(before=read(bits=[], questions=[True] * 6), after=read(bits=[], questions=after))
-    beside = compare(before=read(bits=BEFORE, questions=[True] * 6), after=read(bits=AFTER, questions=after))
+    alone = compare(
+        before=read(bits=[], questions=[True] * 6), after=read(bits=[], questions=after)
+    )
+    beside = compare(
+        before=read(bits=BEFORE, questions=[True] * 6), after=read(bits=AFTER, questions=after)
+    )
     assert group_values(beside.by("category")["Math"]) == group_values(alone.by("category")["Math"])
     assert conclude(beside).ranked == conclude(alone).ranked == ()
     assert conclude(beside).categories == 0
@@ -273,8 +317,14 @@ def test_passages_alone_have_no_verdict_on_correctness() -> None:
 
 def test_passages_do_not_change_a_verdict() -> None:
     after = [True, False, False, True, True, False]
-    alone = conclude(compare(before=read(bits=[], questions=QUESTIONS), after=read(bits=[], questions=after)))
-    beside = conclude(compare(before=read(bits=BEFORE, questions=QUESTIONS), after=read(bits=AFTER, questions=after)))
+    alone = conclude(
+        compare(before=read(bits=[], questions=QUESTIONS), after=read(bits=[], questions=after))
+    )
+    beside = conclude(
+        compare(
+            before=read(bits=BEFORE, questions=QUESTIONS), after=read(bits=AFTER, questions=after)
+        )
+    )
     assert beside.has_answers
     assert beside.decision == alone.decision
 
@@ -290,9 +340,15 @@ def test_a_snapshot_of_passages_comes_back_from_its_file(tmp_path: object) -> No
 def test_alarms_of_a_run_watch_no_group_of_passages_alone() -> None:
     looks = [read(bits=BEFORE + 0.05 * step, questions=QUESTIONS, step=step) for step in range(3)]
     run = Trajectory.of(looks, planned=2)
-    assert {test.group.name for test in run.verdicts()} == {"all"}  # Math is the only category with answers
-    assert [one.all["bits_per_byte_change"] for one in run.comparisons] == pytest.approx([0, 0.05, 0.1])
-    only = Trajectory.of([read(bits=BEFORE + 0.05 * step, step=step) for step in range(3)], planned=2)
+    assert {test.group.name for test in run.verdicts()} == {
+        "all"
+    }  # Math is the only category with answers
+    assert [one.all["bits_per_byte_change"] for one in run.comparisons] == pytest.approx(
+        [0, 0.05, 0.1]
+    )
+    only = Trajectory.of(
+        [read(bits=BEFORE + 0.05 * step, step=step) for step in range(3)], planned=2
+    )
     assert only.verdicts() == ()
     assert math.isnan(only.guessed.temporal_forgetting)
     json.dumps(trajectory_json(only), allow_nan=False)

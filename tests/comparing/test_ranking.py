@@ -14,7 +14,9 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.kept_share import kept, kept_of
 from forgetwatch.comparing.ranking import RankedModel, Target, rank_models, transition_matrix
 
-OUTCOMES = st.lists(st.lists(st.sampled_from([True, False, None]), min_size=6, max_size=6), min_size=1, max_size=5)
+OUTCOMES = st.lists(
+    st.lists(st.sampled_from([True, False, None]), min_size=6, max_size=6), min_size=1, max_size=5
+)
 
 
 def outcomes(right: str, **columns: list[Any]) -> Snapshot:
@@ -56,7 +58,11 @@ def test_rows_of_the_matrix_pair_by_question_in_any_order() -> None:
 
 
 def test_samples_count_as_parts_of_an_item() -> None:
-    rows: dict[str, list[Any]] = {"item_id": [*"aabb"], "content_hash": [*"aabb"], "sample": [0, 1] * 2}
+    rows: dict[str, list[Any]] = {
+        "item_id": [*"aabb"],
+        "content_hash": [*"aabb"],
+        "sample": [0, 1] * 2,
+    }
     found = transition_matrix([outcomes("1111", **rows), outcomes("011-", **rows)])
     assert (found.items, found.left_out, found.samples) == (1, 1, 2)
     assert found.lost == [[0, 0.5], [0, 0]]
@@ -68,7 +74,9 @@ def test_the_matrix_is_the_comparison_of_each_two(outcomes: list[list[bool | Non
     kept = [items for items in zip(*outcomes, strict=True) if None not in items]
     for row in range(len(outcomes)):
         for column in range(len(outcomes)):
-            assert found.lost[row][column] == sum(bool(items[row]) and not items[column] for items in kept)
+            assert found.lost[row][column] == sum(
+                bool(items[row]) and not items[column] for items in kept
+            )
     assert (found.items, found.left_out) == (len(kept), 6 - len(kept))
 
 
@@ -92,7 +100,12 @@ def test_the_interval_is_wider_where_items_come_in_clusters() -> None:
 
 
 def test_equal_shares_share_a_rank_and_the_next_rank_is_skipped() -> None:
-    assert [(one.number, one.place) for one in keeping(8, 9, 8, 7)] == [(2, 1), (1, 2), (3, 2), (4, 4)]
+    assert [(one.number, one.place) for one in keeping(8, 9, 8, 7)] == [
+        (2, 1),
+        (1, 2),
+        (3, 2),
+        (4, 4),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +119,9 @@ def test_equal_shares_share_a_rank_and_the_next_rank_is_skipped() -> None:
 def test_the_front_holds_the_models_that_no_other_beats(
     kept: tuple[int, ...], values: tuple[float, ...], front: list[bool]
 ) -> None:
-    found = {one.number: one.on_front for one in keeping(*kept, target=Target(name="x", values=values))}
+    found = {
+        one.number: one.on_front for one in keeping(*kept, target=Target(name="x", values=values))
+    }
     assert [found[number] for number in sorted(found)] == front
 
 
@@ -124,7 +139,11 @@ def of_options(lost: int, moved: int, *, items: int = 240, gone: int = 0) -> Com
     outcome.
     """
     scores = np.full((items, 4), -4.0)
-    scores[: items // 2, 0], scores[items // 2 : 3 * items // 4, 1], scores[3 * items // 4 :, 2] = 0.0, 0.0, -3.5
+    scores[: items // 2, 0], scores[items // 2 : 3 * items // 4, 1], scores[3 * items // 4 :, 2] = (
+        0.0,
+        0.0,
+        -3.5,
+    )
     after = scores.copy()
     after[:lost, 0], after[:lost, 3] = -4.0, 0.0
     after[items // 2 : items // 2 + moved, 1], after[items // 2 : items // 2 + moved, 3] = -4.0, 0.0
@@ -136,7 +155,9 @@ def of_options(lost: int, moved: int, *, items: int = 240, gone: int = 0) -> Com
         k=[4] * items,
         gold=[0] * items,
         chosen=[one if is_there else None for one, is_there in zip(chosen, there, strict=True)],
-        choice_logprobs=[row if is_there else None for row, is_there in zip(after.tolist(), there, strict=True)],
+        choice_logprobs=[
+            row if is_there else None for row, is_there in zip(after.tolist(), there, strict=True)
+        ],
     )
     return compare(before=decided(scores, meta={"model": "b"}), after=outcomes)
 
@@ -169,14 +190,22 @@ def test_a_base_decides_once_what_is_kept() -> None:
 
 
 def test_a_base_that_knew_nothing_ranks_nobody() -> None:
-    found = rank_models(against([False, False], [True, False], [True, True]), Target(name="x", values=(1.0, 2.0)))
-    assert all(math.isnan(one.kept.share) and one.place is None and one.on_front is False for one in found)
+    found = rank_models(
+        against([False, False], [True, False], [True, True]), Target(name="x", values=(1.0, 2.0))
+    )
+    assert all(
+        math.isnan(one.kept.share) and one.place is None and one.on_front is False for one in found
+    )
 
 
 @given(st.lists(st.tuples(st.integers(0, 10), st.integers(0, 4)), min_size=1, max_size=6))
-def test_no_point_of_the_front_is_dominated_and_every_other_is(points: list[tuple[int, int]]) -> None:
+def test_no_point_of_the_front_is_dominated_and_every_other_is(
+    points: list[tuple[int, int]],
+) -> None:
     target = Target(name="x", values=tuple(float(value) for _, value in points))
     for one in keeping(*(right for right, _ in points), target=target):
         mine = points[one.number - 1]
-        dominated = any(other[0] >= mine[0] and other[1] >= mine[1] and other != mine for other in points)
+        dominated = any(
+            other[0] >= mine[0] and other[1] >= mine[1] and other != mine for other in points
+        )
         assert one.on_front is not dominated

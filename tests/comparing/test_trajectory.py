@@ -48,13 +48,19 @@ def test_a_look_of_fewer_items_cuts_all_comparisons_to_these() -> None:
         snapshot([False, False], meta={"step": 2, **first}),
     ]
     made = Trajectory.of(looks)
-    assert [(each.all.n, each.all.forgotten) for each in made.comparisons] == [(2, 0), (2, 1), (2, 2)]
+    assert [(each.all.n, each.all.forgotten) for each in made.comparisons] == [
+        (2, 0),
+        (2, 1),
+        (2, 2),
+    ]
     assert made.right.tolist() == [[1, 1], [1, 0], [0, 0]]
     assert len(made.guess) == 2
 
 
 def test_items_unscored_at_some_look_have_no_history_and_open_ones_no_guesses() -> None:
-    made = Trajectory.of([look(0, [True, True, None], k=[4, 2, 2]), look(1, [False, None, True], k=[4, 2, 2])])
+    made = Trajectory.of(
+        [look(0, [True, True, None], k=[4, 2, 2]), look(1, [False, None, True], k=[4, 2, 2])]
+    )
     assert len(made.item_history.events) == 1
     assert made.guessed.ever_forgotten[-1] == pytest.approx(0.25 * 0.75)
     open_item = Trajectory.of([look(0, [True]), look(1, [False])])
@@ -109,7 +115,9 @@ def test_all_planned_looks_have_the_level_of_the_plan_and_later_ones_do_not() ->
 def test_a_loss_that_only_the_plan_allows_is_an_alarm_at_the_last_planned_look() -> None:
     """Six of six flips lost, p = .0156: below .05/2, and above .05/(2 * 3) = .0083."""
     rows = [True] * 60
-    made = Trajectory.of([look(0, rows), look(1, rows), look(2, [False] * 6 + [True] * 54)], planned=2)
+    made = Trajectory.of(
+        [look(0, rows), look(1, rows), look(2, [False] * 6 + [True] * 54)], planned=2
+    )
     found = [(alarm.by, alarm.step, alarm.group.name) for alarm in made.alarms()]
     assert found == [("flips", 2, "all")]
     assert made.alarms()[0].p_value == pytest.approx(0.5**6)
@@ -117,11 +125,19 @@ def test_a_loss_that_only_the_plan_allows_is_an_alarm_at_the_last_planned_look()
 
 def test_an_alarm_says_in_one_line_if_it_was_raised_and_by_which_numbers() -> None:
     rows = [True] * 60
-    quiet, loud = Trajectory.of([look(0, rows), look(1, rows), look(2, [False] * 20 + [True] * 40)]).verdicts()
+    quiet, loud = Trajectory.of(
+        [look(0, rows), look(1, rows), look(2, [False] * 20 + [True] * 40)]
+    ).verdicts()
     assert not quiet.raised
-    assert str(quiet) == "no alarm at step 1, all: 0 forgotten and 0 gained of 60, p 1 by flips, alarm at 0.025"
+    assert (
+        str(quiet)
+        == "no alarm at step 1, all: 0 forgotten and 0 gained of 60, p 1 by flips, alarm at 0.025"
+    )
     assert loud.raised
-    assert str(loud) == "ALARM at step 2, all: 20 forgotten and 0 gained of 60, p 9.5e-07 by flips, alarm at 0.0083"
+    assert (
+        str(loud)
+        == "ALARM at step 2, all: 20 forgotten and 0 gained of 60, p 9.5e-07 by flips, alarm at 0.0083"
+    )
 
 
 def test_margins_alarm_before_flips_do_and_name_the_smallest_loss() -> None:
@@ -129,7 +145,9 @@ def test_margins_alarm_before_flips_do_and_name_the_smallest_loss() -> None:
     rng = np.random.default_rng(4)
     start = rng.normal(0, 2, (200, 3)) + np.array([1.5, 0.0, 0.0])
     fallen = start - np.array([0.3, 0.0, 0.0]) + rng.normal(0, 0.6, start.shape)
-    made = Trajectory.of([decided(start, meta={"step": 0}), decided(fallen, meta={"step": 1})], planned=20)
+    made = Trajectory.of(
+        [decided(start, meta={"step": 0}), decided(fallen, meta={"step": 1})], planned=20
+    )
     test, *others = made.verdicts()
     assert [one.kind for one in others] == ["known"]
     assert (test.by, test.raised) == ("margins", True)
@@ -148,7 +166,13 @@ def hidden_loss(rng: np.random.Generator, share: float, *, step: int) -> Snapsho
 
 @pytest.mark.parametrize(
     ("shares", "planned", "step"),
-    [((0, 0.2, 0.2), 3, 3), ((0.2, 0, 0.2), 3, None), ((0.2,), 1, 1), ((0, 0, 0), 3, None), ((0.2, 0.2), None, 2)],
+    [
+        ((0, 0.2, 0.2), 3, 3),
+        ((0.2, 0, 0.2), 3, None),
+        ((0.2,), 1, 1),
+        ((0, 0, 0), 3, None),
+        ((0.2, 0.2), None, 2),
+    ],
 )
 def test_a_loss_of_knowledge_that_gains_hide_raises_an_alarm(
     shares: tuple[float, ...], planned: int | None, step: int | None
@@ -158,7 +182,9 @@ def test_a_loss_of_knowledge_that_gains_hide_raises_an_alarm(
     looks = [hidden_loss(rng, share, step=at) for at, share in enumerate((0, *shares))]
     made = Trajectory.of(looks, planned=planned)
     raised = [one for one in made.alarms() if one.kind == "known"]
-    assert [(one.step, one.group.level) for one in raised] == ([] if step is None else [(step, "all")])
+    assert [(one.step, one.group.level) for one in raised] == (
+        [] if step is None else [(step, "all")]
+    )
     assert not any(one.kind == "net" for one in made.alarms())
     findings = Guard().findings(made)
     assert [one.what for one in findings] == ([] if step is None else ["known"])
@@ -171,7 +197,9 @@ def test_a_loss_of_knowledge_that_gains_hide_raises_an_alarm(
 def test_a_look_without_scores_and_a_small_group_are_tested_by_flips() -> None:
     scores = {"choice_logprobs": [[0.0, -3.0, -3.0]] * 120, "k": [3] * 120, "gold": [0] * 120}
     category = ["a"] * 80 + ["b"] * 40
-    first, second = (look(step, [True] * 120, **{**scores, "category": category}) for step in (0, 1))
+    first, second = (
+        look(step, [True] * 120, **{**scores, "category": category}) for step in (0, 1)
+    )
     made = Trajectory.of([first, second, look(2, [True] * 120, category=category)])
     by = {step: [test.by for test in made.verdicts() if test.step == step] for step in (1, 2)}
     assert by == {1: ["margins", "margins", "flips"], 2: ["flips", "flips", "flips"]}
@@ -188,7 +216,10 @@ Looks = dict[int, list[bool]]
 
 
 def write(folder: Path, looks: Looks, *, planned: int | None = None) -> Path:
-    rows = {step: snapshot(right, meta={"model": folder.name, "step": step}) for step, right in looks.items()}
+    rows = {
+        step: snapshot(right, meta={"model": folder.name, "step": step})
+        for step, right in looks.items()
+    }
     write_run(folder, probe(len(looks[0])), rows.pop(0), rows, planned=planned)
     return folder
 
@@ -214,7 +245,10 @@ def test_a_break_between_two_stages_is_noted_with_its_size(tmp_path: Path) -> No
     dpo = write(tmp_path / "dpo", {0: BEST, 100: WORST})
     note = read_stages([sft, dpo]).comparisons[-1].notes[-1]
     first, second = sft / "_forgetwatch", dpo / "_forgetwatch"
-    assert note == f"{second} began with a model that answers 2 of 8 questions otherwise than the end of {first}"
+    assert (
+        note
+        == f"{second} began with a model that answers 2 of 8 questions otherwise than the end of {first}"
+    )
 
 
 def test_a_later_stage_with_drift_is_noted_because_its_base_is_another(tmp_path: Path) -> None:
@@ -231,8 +265,12 @@ def test_a_later_stage_with_drift_is_noted_because_its_base_is_another(tmp_path:
     )
     assert read_stages([sft]).comparisons[-1].notes == ()
     measured = tmp_path / "measured"  # the drift of the first stage is from the start of all
-    whole = {one.name: 1 if one.name in ("completions", "tokens") else 0.1 for one in fields(LookDrift)}
-    look = snapshot(MIDDLE, meta={"model": "sft", "step": 200, "drift": {"probe": {**whole, "floor": None}}})
+    whole = {
+        one.name: 1 if one.name in ("completions", "tokens") else 0.1 for one in fields(LookDrift)
+    }
+    look = snapshot(
+        MIDDLE, meta={"model": "sft", "step": 200, "drift": {"probe": {**whole, "floor": None}}}
+    )
     write_run(measured, probe(8), snapshot(BEST, meta={"model": "sft", "step": 0}), {200: look})
     assert read_stages([measured, dpo]).comparisons[-1].notes == line.comparisons[-1].notes
 
@@ -240,10 +278,16 @@ def test_a_later_stage_with_drift_is_noted_because_its_base_is_another(tmp_path:
 def test_one_stage_is_the_trajectory_of_its_run(tmp_path: Path) -> None:
     sft = write(tmp_path / "sft", {0: BEST, 200: MIDDLE}, planned=4)
     one, same = read_stages([sft]), Trajectory.from_run(sft)
-    assert (one.steps, one.planned, one.comparisons[-1].all) == (same.steps, same.planned, same.comparisons[-1].all)
+    assert (one.steps, one.planned, one.comparisons[-1].all) == (
+        same.steps,
+        same.planned,
+        same.comparisons[-1].all,
+    )
 
 
-def test_a_plan_that_one_stage_lacks_is_none_and_a_stage_without_looks_adds_none(tmp_path: Path) -> None:
+def test_a_plan_that_one_stage_lacks_is_none_and_a_stage_without_looks_adds_none(
+    tmp_path: Path,
+) -> None:
     sft = write(tmp_path / "sft", {0: BEST, 200: MIDDLE}, planned=4)
     none = write(tmp_path / "none", {0: MIDDLE})
     line = read_stages([sft, none, write(tmp_path / "grpo", {0: MIDDLE, 50: WORST})])

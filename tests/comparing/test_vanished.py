@@ -29,7 +29,9 @@ KEPT: Right = [None] * 100 + [True] * 600 + [None] * 300
 """1,000 items, 700 right; after: 600 of these right, and 400 without an outcome."""
 
 
-def compared(before: Sequence[bool | None], after: Sequence[bool | None], **columns: list[str]) -> Comparison:
+def compared(
+    before: Sequence[bool | None], after: Sequence[bool | None], **columns: list[str]
+) -> Comparison:
     return compare(before=snapshot(before, **columns), after=snapshot(after, **columns))
 
 
@@ -43,8 +45,14 @@ def test_a_pass_must_survive_the_worst_case_of_what_vanished() -> None:
     made = compared(BEFORE, KEPT)
     found = decide(made)
     assert made.all.net_change_interval[0] > -0.02
-    assert (found.answer, found.next, made.all.outcomes.vanished) == ("INCONCLUSIVE", "vanished", 400)
-    assert found.legs[0].worst == newcombe(Cells(retained=600, forgotten=100, gained=0, missed=300))[0]
+    assert (found.answer, found.next, made.all.outcomes.vanished) == (
+        "INCONCLUSIVE",
+        "vanished",
+        400,
+    )
+    assert (
+        found.legs[0].worst == newcombe(Cells(retained=600, forgotten=100, gained=0, missed=300))[0]
+    )
     judged = limited(made, "2%")
     assert judged.answer == "INCONCLUSIVE"
     assert judged.measured.endswith("to -11.9 in the worst case of the answers that vanished")
@@ -66,7 +74,9 @@ def test_wrong_answers_that_vanish_do_not_make_a_loss_smaller() -> None:
 def limited(comparison: Comparison, no_worse_than: str) -> Ruling:
     side = snapshot([True])
     sides = Sides(before=side, after=side)
-    return apply_policy(limits_of(no_worse_than=no_worse_than), sides, comparison=comparison).rulings[0]
+    return apply_policy(
+        limits_of(no_worse_than=no_worse_than), sides, comparison=comparison
+    ).rulings[0]
 
 
 def test_the_gate_names_the_answers_that_leave_it_open() -> None:
@@ -126,8 +136,14 @@ def test_what_a_budget_leaves_out_has_not_vanished() -> None:
 
 
 def test_one_sample_that_vanishes_bounds_the_others_of_its_item() -> None:
-    items = {"item_id": ["a", "a", "b", "b"], "content_hash": ["a", "a", "b", "b"], "sample": [0, 1, 0, 1]}
-    made = compare(before=snapshot([True] * 4, **items), after=snapshot([True, True, True, None], **items))
+    items = {
+        "item_id": ["a", "a", "b", "b"],
+        "content_hash": ["a", "a", "b", "b"],
+        "sample": [0, 1, 0, 1],
+    }
+    made = compare(
+        before=snapshot([True] * 4, **items), after=snapshot([True, True, True, None], **items)
+    )
     assert (made.all.n, made.all["vanished"]) == (1, 1)
     # Both rows of b are back: one retained, one forgotten, which are one observation.
     assert made.all["net_change_interval_worst"][0] < made.all.net_change_interval[0]
@@ -149,7 +165,11 @@ def test_a_category_that_vanished_is_a_group_that_a_gate_can_name() -> None:
     law = made.by("category")["Law"]
     assert (law.n, law["vanished"], law["net_change_interval_worst"][1] < -0.9) == (0, 60, True)
     assert "no item was scored on both sides in Law" in made.notes
-    for condition in ("category:Law.newly_unscored>0", "newly_unscored>=60", "net_change_interval_worst_low<-40%"):
+    for condition in (
+        "category:Law.newly_unscored>0",
+        "newly_unscored>=60",
+        "net_change_interval_worst_low<-40%",
+    ):
         assert holds(condition, made)
 
 
@@ -160,14 +180,21 @@ def test_a_category_that_vanished_whole_keeps_the_verdict_open() -> None:
     leg = found.leg("category")
     assert leg is not None
     assert found.legs[0].answer == "PASS"
-    assert (leg.group, leg.value, leg.answer, leg.is_open_by_vanished) == ("Law", None, "INCONCLUSIVE", True)
+    assert (leg.group, leg.value, leg.answer, leg.is_open_by_vanished) == (
+        "Law",
+        None,
+        "INCONCLUSIVE",
+        True,
+    )
     assert (found.answer, found.next) == ("INCONCLUSIVE", "vanished")
     assert "20 of 20 right answers of Law have no outcome and none gained" in decide(made).sentence
 
 
 def test_an_answer_that_left_no_text_is_of_the_kind_that_it_was_of() -> None:
     before = snapshot([True] * 4, output=["a", "b", None, None])
-    after = snapshot([True, None, True, True], output=["a", None, None, None], outcome=["ok", None, "ok", "ok"])
+    after = snapshot(
+        [True, None, True, True], output=["a", None, None, None], outcome=["ok", None, "ok", "ok"]
+    )
     kinds = compare(before=before, after=after).by("kind")
     assert {name: (group.n, group["vanished"]) for name, group in kinds.items()} == {
         "written": (1, 1),
@@ -179,8 +206,15 @@ def test_few_are_no_note_and_more_are_one() -> None:
     found = {}
     for gone in (10, 30, 200):
         made = compared([True] * 1000, [None] * gone + [True] * (1000 - gone))
-        shown, notes = shown_table(made), [note for note in made.notes if "were scored on one side alone" in note]
-        found[gone] = (len(notes), "were scored on one side" in shown, f", {gone} unanswered" in shown)
+        shown, notes = (
+            shown_table(made),
+            [note for note in made.notes if "were scored on one side alone" in note],
+        )
+        found[gone] = (
+            len(notes),
+            "were scored on one side" in shown,
+            f", {gone} unanswered" in shown,
+        )
     assert found == {10: (0, False, True), 30: (1, True, True), 200: (1, True, True)}
 
 
@@ -207,7 +241,9 @@ def test_no_more_passes_at_a_loss_of_the_limit_whatever_vanishes(hides: str) -> 
         after = before ^ (rng.random(2000) < np.where(before, 0.05, 0.06))
         hidden = rng.random(2000) < 0.5 if hides == "any" else after if hides == "right" else ~after
         gone = hidden & (rng.random(2000) < 0.2)
-        seen: Right = [None if lost else bool(right) for lost, right in zip(gone, after, strict=True)]
+        seen: Right = [
+            None if lost else bool(right) for lost, right in zip(gone, after, strict=True)
+        ]
         made = compared(before.tolist(), seen)
         whole, part = decide(compared(before.tolist(), after.tolist())), decide(made)
         assert whole.word == "PASS" or part.word != "PASS"
@@ -254,13 +290,17 @@ def test_a_guard_trips_on_answers_that_vanish() -> None:
         ([True] + [False] * 49, None, False),
     ],
 )
-def test_a_model_at_chance_has_little_to_lose(before: list[bool], k: int | None, little: bool) -> None:
+def test_a_model_at_chance_has_little_to_lose(
+    before: list[bool], k: int | None, little: bool
+) -> None:
     columns = {} if k is None else {"k": [k] * len(before), "gold": [0] * len(before)}
     side = snapshot(before, **columns)
     comparison = compare(before=side, after=side)
     found = decide(comparison)
     said = found.sentence
     assert found.word == "NOT CLEAR" or not little
-    assert ("not shown to be better than guessing" in said or "nothing to forget here" in said) == little
+    assert (
+        "not shown to be better than guessing" in said or "nothing to forget here" in said
+    ) == little
     gate = limited(comparison, "50%")
     assert (gate.answer == "PASS") != little

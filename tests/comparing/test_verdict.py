@@ -20,7 +20,13 @@ from support import decided, snapshot
 from forgetwatch import Snapshot, Trajectory, compare
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import _told, conclude, decide
-from forgetwatch.comparing.verdict import Tolerance, is_beyond, ranked_categories, side_of_zero, worst
+from forgetwatch.comparing.verdict import (
+    Tolerance,
+    is_beyond,
+    ranked_categories,
+    side_of_zero,
+    worst,
+)
 from forgetwatch.metrics.margin_change import FEWEST_TESTED
 from forgetwatch.metrics.significance import alarm_level
 from forgetwatch.policy.policy import limits_of
@@ -42,7 +48,10 @@ def test_terminal_python_gate_and_guard_take_one_decision(answer: str) -> None:
     assert printed(table_of(comparison)).startswith(f"{found.word} ")
     assert found.word in str(comparison)
     limits = limits_of(no_worse_than="2%")
-    assert apply_policy(limits, Sides(before=before, after=after), comparison=comparison).answer == answer
+    assert (
+        apply_policy(limits, Sides(before=before, after=after), comparison=comparison).answer
+        == answer
+    )
     findings = Guard().findings(Trajectory.of([before, after]))
     assert {one.what for one in findings} == ({"alarm", "policy"} if answer == "FAIL" else set())
 
@@ -54,7 +63,10 @@ def test_the_verdict_carries_its_legs_and_their_numbers() -> None:
     assert (found.answer, found.word, found.deciding) == ("INCONCLUSIVE", "NOT CLEAR", "accuracy")
     assert (accuracy.limit, accuracy.value, accuracy.answer) == (-0.02, 0.0, "INCONCLUSIVE")
     assert accuracy.interval == comparison.all.net_change_interval
-    assert (knowledge.answer, knowledge.reason) == (None, "no options or their probabilities are recorded")
+    assert (knowledge.answer, knowledge.reason) == (
+        None,
+        "no options or their probabilities are recorded",
+    )
     assert (category.answer, category.reason) == (None, "fewer than two categories")
     assert (is_beyond(comparison.all, 0.5), is_beyond(comparison.all, 0.02)) == (False, None)
     assert decide(comparison, Tolerance(known=None, category=None)).legs == (accuracy,)
@@ -79,7 +91,12 @@ def scored(known: int, lost: int, *, items: int = 400, steps: int = 0) -> Snapsh
 
 @pytest.mark.parametrize(
     ("lost", "answers"),
-    [(0, ("PASS", "PASS")), (1, ("PASS", "PASS")), (8, ("INCONCLUSIVE", "INCONCLUSIVE")), (60, ("FAIL", "FAIL"))],
+    [
+        (0, ("PASS", "PASS")),
+        (1, ("PASS", "PASS")),
+        (8, ("INCONCLUSIVE", "INCONCLUSIVE")),
+        (60, ("FAIL", "FAIL")),
+    ],
 )
 def test_the_share_of_the_known_that_is_lost_decides(lost: int, answers: tuple[str, str]) -> None:
     tolerance = Tolerance(accuracy=0.2, category=None)
@@ -92,7 +109,9 @@ def test_the_share_of_the_known_that_is_lost_decides(lost: int, answers: tuple[s
     assert knowledge.interval[0] <= knowledge.value <= knowledge.interval[1]  # type: ignore[operator]
 
 
-def test_of_few_known_items_the_right_answers_are_judged_and_do_not_fail_without_a_second_measurement() -> None:
+def test_of_few_known_items_the_right_answers_are_judged_and_do_not_fail_without_a_second_measurement() -> (
+    None
+):
     scores = np.random.default_rng(1).normal(0, 0.3, (200, 4))
     scores[:30, 0], scores[30:60, 1] = 6.0, 6.0  # 30 known, 10 of them by luck
     scores[60:140, 0] += 1.2  # right, and not sure
@@ -116,8 +135,14 @@ def test_right_answers_lost_beyond_noise_fail_where_the_base_was_measured_twice(
     lost = right & (rng.random(900) < 0.3)
     won = ~right & (rng.random(900) < 0.3)
     columns = {"output": ["a"] * 900}
-    before, after = snapshot(right.tolist(), **columns), snapshot((right & ~lost | won).tolist(), **columns)
-    alone, twice = decide(compare(before=before, after=after)), decide(compare(before=before, after=after, null=before))
+    before, after = (
+        snapshot(right.tolist(), **columns),
+        snapshot((right & ~lost | won).tolist(), **columns),
+    )
+    alone, twice = (
+        decide(compare(before=before, after=after)),
+        decide(compare(before=before, after=after, null=before)),
+    )
     assert (alone.word, alone.next) == ("NOT CLEAR", "measure twice")
     assert "score the base twice" in alone.sentence
     assert (twice.word, twice.next) == ("FORGOT", "mend")
@@ -127,18 +152,29 @@ def test_right_answers_lost_beyond_noise_fail_where_the_base_was_measured_twice(
 def test_fewer_than_fifty_questions_never_pass() -> None:
     few, enough = scored(30, 0, items=45), scored(45, 0, items=90)
     found = decide(compare(before=few, after=few), Tolerance(known=None, category=None))
-    assert (found.word, "45 questions are too few to say that it kept" in found.sentence) == ("NOT CLEAR", True)
-    assert decide(compare(before=enough, after=enough), Tolerance(known=None, category=None)).word == "KEPT"
+    assert (found.word, "45 questions are too few to say that it kept" in found.sentence) == (
+        "NOT CLEAR",
+        True,
+    )
+    assert (
+        decide(compare(before=enough, after=enough), Tolerance(known=None, category=None)).word
+        == "KEPT"
+    )
 
 
-@pytest.mark.parametrize(("lost", "gained", "word"), [(4, 0, "NOT CLEAR"), (3, 0, "KEPT"), (4, 1, "KEPT")])
-def test_a_category_of_any_size_that_sank_stands_in_the_way(lost: int, gained: int, word: str) -> None:
+@pytest.mark.parametrize(
+    ("lost", "gained", "word"), [(4, 0, "NOT CLEAR"), (3, 0, "KEPT"), (4, 1, "KEPT")]
+)
+def test_a_category_of_any_size_that_sank_stands_in_the_way(
+    lost: int, gained: int, word: str
+) -> None:
     """Of 7 right answers of a category half are lost and none gained, among 3,000 that do not change."""
     size = 7 + gained
     names = ["big"] * 3000 + ["small"] * size + ["other"] * 300
     before = snapshot([True] * 3000 + [True] * 7 + [False] * gained + [True] * 300, category=names)
     after = snapshot(
-        [True] * 3000 + [False] * lost + [True] * (7 - lost) + [True] * gained + [True] * 300, category=names
+        [True] * 3000 + [False] * lost + [True] * (7 - lost) + [True] * gained + [True] * 300,
+        category=names,
     )
     found = decide(compare(before=before, after=after), Tolerance(known=None))
     assert found.word == word
@@ -151,9 +187,16 @@ def test_a_category_that_sank_carries_its_own_numbers() -> None:
     names = ["big"] * 300 + ["other"] * 100 + ["Tools"] * 4
     before = snapshot(([True] * 3 + [False]) * 100 + [True] * 4, category=names)
     after = snapshot(([True] * 3 + [False]) * 100 + [False] * 4, category=names)
-    leg = decide(compare(before=before, after=after), Tolerance(accuracy=0.2, known=None)).leg("category")
+    leg = decide(compare(before=before, after=after), Tolerance(accuracy=0.2, known=None)).leg(
+        "category"
+    )
     assert leg is not None
-    assert (leg.group, leg.value, leg.answer, leg.is_tolerable) == ("Tools", -1.0, "INCONCLUSIVE", False)
+    assert (leg.group, leg.value, leg.answer, leg.is_tolerable) == (
+        "Tools",
+        -1.0,
+        "INCONCLUSIVE",
+        False,
+    )
     assert leg.interval is not None
     assert leg.interval[0] == -1.0
     assert -0.31 < leg.interval[1] < 0  # -.31 at 95 %, and wider at that of two categories
@@ -167,7 +210,8 @@ def fallen(lost: int, of: int, *, back: int = 0) -> Comparison:
     math_before = [True] * (of - back) + [False] * back
     math_after = [False] * lost + [True] * (of - back - lost) + [True] * back
     return compare(
-        before=snapshot(math_before + others, category=names), after=snapshot(math_after + others, category=names)
+        before=snapshot(math_before + others, category=names),
+        after=snapshot(math_after + others, category=names),
     )
 
 
@@ -182,7 +226,9 @@ def fallen(lost: int, of: int, *, back: int = 0) -> Comparison:
         (2, 1, 35, "NOT CLEAR"),
     ],
 )
-def test_a_category_that_may_have_lost_20_points_stands_in_the_way(lost: int, back: int, of: int, word: str) -> None:
+def test_a_category_that_may_have_lost_20_points_stands_in_the_way(
+    lost: int, back: int, of: int, word: str
+) -> None:
     found = decide(fallen(lost, of, back=back), Tolerance(known=None))
     assert found.word == word
     leg = found.leg("category")
@@ -190,7 +236,9 @@ def test_a_category_that_may_have_lost_20_points_stands_in_the_way(lost: int, ba
     if word == "NOT CLEAR":
         assert found.sentence.startswith(f"Math ({of} questions) may have lost ")
     elif leg.worst is not None and leg.worst < -0.2:
-        where = dict(first_table(fallen(lost, of, back=back), tolerance=Tolerance(known=None)).rows)["where"]
+        where = dict(
+            first_table(fallen(lost, of, back=back), tolerance=Tolerance(known=None)).rows
+        )["where"]
         assert where.startswith(f"none stands out; Math ({of} questions) may have lost ")
     # Four times the limit, where that is more than 20 points.
     assert decide(fallen(lost, of, back=back), Tolerance(known=None, category=0.2)).word == "KEPT"
@@ -201,7 +249,9 @@ def test_few_right_answers_block_kept_and_never_forgot() -> None:
     names = ["Tools"] * 40 + ["Facts"] * 160
     columns = {"category": names, "k": [4] * 200, "gold": [0] * 200}
     before = snapshot([True] * 40 + ([True] + [False] * 9) * 16, **columns)
-    made = compare(before=before, after=snapshot([False] * 40 + ([True] + [False] * 9) * 16, **columns))
+    made = compare(
+        before=before, after=snapshot([False] * 40 + ([True] + [False] * 9) * 16, **columns)
+    )
     found = decide(made)
     assert (found.word, found.answer) == ("FORGOT", "FAIL")
     assert dict(first_table(made).rows)["where"] == "worst: Tools, 40 of 40 lost, 0 gained"
@@ -209,10 +259,15 @@ def test_few_right_answers_block_kept_and_never_forgot() -> None:
     assert conclude(made).categories == 2
     unchanged = decide(compare(before=before, after=before))
     right = "28 % right of 200, 25 % by chance"
-    assert unchanged.sentence == f"before training it was not shown to be better than guessing ({right})"
+    assert (
+        unchanged.sentence
+        == f"before training it was not shown to be better than guessing ({right})"
+    )
     assert (unchanged.word, unchanged.answer) == ("NOT CLEAR", "INCONCLUSIVE")
     two = {"k": [2] * 60, "gold": [0] * 60}
-    lost = compare(before=snapshot([True] * 36 + [False] * 24, **two), after=snapshot([False] * 60, **two))
+    lost = compare(
+        before=snapshot([True] * 36 + [False] * 24, **two), after=snapshot([False] * 60, **two)
+    )
     assert decide(lost).word == "FORGOT"
 
 
@@ -221,8 +276,13 @@ def test_a_weak_category_fails_by_a_sure_fall_alone() -> None:
     columns = {"category": names, "k": [4] * 440, "gold": [0] * 440}
     before = snapshot(([True] * 3 + [False]) * 100 + [True] * 12 + [False] * 28, **columns)
     lost = snapshot(([True] * 3 + [False]) * 100 + [False] * 12 + [False] * 28, **columns)
-    some = snapshot(([True] * 3 + [False]) * 100 + [False] * 4 + [True] * 8 + [False] * 28, **columns)
-    assert decide(compare(before=before, after=lost), Tolerance(accuracy=0.2, known=None)).word == "FORGOT"
+    some = snapshot(
+        ([True] * 3 + [False]) * 100 + [False] * 4 + [True] * 8 + [False] * 28, **columns
+    )
+    assert (
+        decide(compare(before=before, after=lost), Tolerance(accuracy=0.2, known=None)).word
+        == "FORGOT"
+    )
     found = decide(compare(before=before, after=some), Tolerance(accuracy=0.2, known=None))
     assert (found.word, found.reasons) == (
         "KEPT",
@@ -241,7 +301,9 @@ def test_right_answers_that_vanish_count_among_those_before(wrong: int) -> None:
     columns = {"category": names, "k": [4] * len(names), "gold": [0] * len(names)}
     others = [i % 8 < 4 for i in range(1600)]
     before = snapshot([True] * 10 + [False] * wrong + others, **columns)
-    found = decide(compare(before=before, after=snapshot([None] * 10 + [False] * wrong + others, **columns)))
+    found = decide(
+        compare(before=before, after=snapshot([None] * 10 + [False] * wrong + others, **columns))
+    )
     assert found.word == "NOT CLEAR"
     assert "10 of 10 right answers of Tools have no outcome" in found.sentence
     assert not any("guessed" in reason for reason in found.reasons)
@@ -249,13 +311,20 @@ def test_right_answers_that_vanish_count_among_those_before(wrong: int) -> None:
 
 def test_a_category_that_cannot_meet_the_bound_unchanged_does_not_block() -> None:
     """31 questions of which 30 are right, and 60 about 12 texts; no answer changes."""
-    few = snapshot(([True, False] * 400) + [True] * 30 + [False], category=["big"] * 800 + ["few"] * 31)
+    few = snapshot(
+        ([True, False] * 400) + [True] * 30 + [False], category=["big"] * 800 + ["few"] * 31
+    )
     assert decide(compare(before=few, after=few), Tolerance(known=None)).word == "KEPT"
     texts = [f"a{i}" for i in range(800)] + [f"b{i % 12}" for i in range(60)]
     names = ["big"] * 800 + ["texts"] * 60
-    clustered = snapshot(([True, False] * 400) + [True, True, False] * 20, category=names, cluster=texts)
+    clustered = snapshot(
+        ([True, False] * 400) + [True, True, False] * 20, category=names, cluster=texts
+    )
     found = first_table(compare(before=clustered, after=clustered), tolerance=Tolerance(known=None))
-    assert (found.decision.word, "texts (60 questions)" in dict(found.rows)["where"]) == ("KEPT", True)
+    assert (found.decision.word, "texts (60 questions)" in dict(found.rows)["where"]) == (
+        "KEPT",
+        True,
+    )
 
 
 def test_what_must_be_known_beside_a_word_is_said() -> None:
@@ -273,8 +342,15 @@ def test_what_must_be_known_beside_a_word_is_said() -> None:
 def test_known_items_that_vanished_may_be_lost() -> None:
     before, after = scored(150, 0), scored(150, 0)
     right = after.table["correct"].to_pylist()
-    columns = {name: after.table[name].to_pylist() for name in ("k", "gold", "chosen", "choice_logprobs", "gold_share")}
-    gone = {name: [None] * 20 + values[20:] for name, values in columns.items() if name not in ("k", "gold")}
+    columns = {
+        name: after.table[name].to_pylist()
+        for name in ("k", "gold", "chosen", "choice_logprobs", "gold_share")
+    }
+    gone = {
+        name: [None] * 20 + values[20:]
+        for name, values in columns.items()
+        if name not in ("k", "gold")
+    }
     vanished = snapshot([None] * 20 + right[20:], meta=dict(after.meta), **{**columns, **gone})
     found = decide(compare(before=before, after=vanished), Tolerance(accuracy=0.2, category=None))
     knowledge = found.leg("knowledge")
@@ -292,16 +368,34 @@ def categories(*lost: int, of: int = 60, step: int = 1) -> Snapshot:
 
 def test_a_category_alone_fails_the_verdict_by_its_simultaneous_interval() -> None:
     before = categories(0, 0, 0, 0, 0, 0, of=120)
-    found = decide(compare(before=before, after=categories(30, 0, 0, 0, 0, 0, of=120)), Tolerance(accuracy=0.2))
+    found = decide(
+        compare(before=before, after=categories(30, 0, 0, 0, 0, 0, of=120)), Tolerance(accuracy=0.2)
+    )
     leg = found.leg("category")
     assert leg is not None
-    assert (found.answer, found.deciding, leg.group, leg.answer) == ("FAIL", "category", "a", "FAIL")
+    assert (found.answer, found.deciding, leg.group, leg.answer) == (
+        "FAIL",
+        "category",
+        "a",
+        "FAIL",
+    )
     group = compare(before=before, after=categories(30, 0, 0, 0, 0, 0, of=120)).by("category")["a"]
     assert leg.interval is not None
-    assert leg.interval[0] < group.net_change_interval[0] < group.net_change_interval[1] < leg.interval[1]
+    assert (
+        leg.interval[0]
+        < group.net_change_interval[0]
+        < group.net_change_interval[1]
+        < leg.interval[1]
+    )
     # 11 of 120 lost: its own 95 % interval is below -4 points, and the simultaneous one contains the limit.
-    unclear = decide(compare(before=before, after=categories(11, 0, 0, 0, 0, 0, of=120)), Tolerance(accuracy=0.2))
-    assert (unclear.answer, unclear.deciding, unclear.next) == ("INCONCLUSIVE", "category", "measure or mend")
+    unclear = decide(
+        compare(before=before, after=categories(11, 0, 0, 0, 0, 0, of=120)), Tolerance(accuracy=0.2)
+    )
+    assert (unclear.answer, unclear.deciding, unclear.next) == (
+        "INCONCLUSIVE",
+        "category",
+        "measure or mend",
+    )
 
 
 def test_categories_are_ranked_where_they_differ_by_more_than_chance() -> None:
@@ -353,7 +447,9 @@ def test_the_side_of_zero_is_that_of_the_whole_interval() -> None:
 
 def two_categories(lost: int, *, gained: int = 0, step: int = 1) -> Snapshot:
     """Look at 100 items of a category of which some are lost, and 100 of another of which some are gained."""
-    right = [False] * lost + [True] * (100 - lost) + [True] * (50 + gained) + [False] * (50 - gained)
+    right = (
+        [False] * lost + [True] * (100 - lost) + [True] * (50 + gained) + [False] * (50 - gained)
+    )
     return snapshot(right, category=["a"] * 100 + ["b"] * 100, meta={"step": step})
 
 
@@ -363,15 +459,24 @@ def test_a_conclusion_of_one_comparison_is_about_this_look_alone() -> None:
     assert [one.group.name for one in found.lost] == ["a"]
     assert (found.categories, found.alarms) == (2, ())
     assert not conclude(compare(before=start, after=start)).lost
-    one_category = conclude(compare(before=snapshot([True] * 60), after=snapshot([False] * 20 + [True] * 40)))
+    one_category = conclude(
+        compare(before=snapshot([True] * 60), after=snapshot([False] * 20 + [True] * 40))
+    )
     assert (one_category.ranked, one_category.categories) == ((), 0)
 
 
 @pytest.mark.parametrize(
     ("looks", "alarms", "states"),
-    [((0, 0), 0, set()), ((0, 30), 2, {"lasting"}), ((30, 0), 2, {"recovered"}), ((30, 4), 2, {"unclear", "lasting"})],
+    [
+        ((0, 0), 0, set()),
+        ((0, 30), 2, {"lasting"}),
+        ((30, 0), 2, {"recovered"}),
+        ((30, 4), 2, {"unclear", "lasting"}),
+    ],
 )
-def test_a_run_says_what_became_of_its_alarms(looks: tuple[int, ...], alarms: int, states: set[str]) -> None:
+def test_a_run_says_what_became_of_its_alarms(
+    looks: tuple[int, ...], alarms: int, states: set[str]
+) -> None:
     steps = [two_categories(lost, step=step) for step, lost in enumerate((0, *looks))]
     run = Trajectory.of(steps, planned=2)
     found = conclude(run.comparisons[-1], trajectory=run)
@@ -392,7 +497,9 @@ def as_look(scores: NDArray[np.float64], step: int) -> Snapshot:
 @pytest.mark.parametrize("damage", [False, True])
 def test_simulated_runs_have_the_alarms_of_a_trajectory(damage: bool) -> None:
     rng = np.random.default_rng(11)
-    scores = damaged_run(rng, noise=4.0, lost=0.3) if damage else null_run(rng, noise=1.0, factor=2.0)
+    scores = (
+        damaged_run(rng, noise=4.0, lost=0.3) if damage else null_run(rng, noise=1.0, factor=2.0)
+    )
     chosen = [1, 10, 20]  # a trajectory of all looks would take seconds
     trajectory = Trajectory.of([as_look(scores[look], look) for look in [0, *chosen]], planned=20)
     found = run_tests(scores)
@@ -422,16 +529,23 @@ def test_of_margins_the_same_p_values() -> None:
 def test_unchanged_runs_of_twenty_looks_are_silent(factor: float) -> None:
     """At most 5 % of runs have an alarm: 60 runs, a bound that more than 5 % would break in time."""
     rng = np.random.default_rng(12)
-    alarmed = sum(raised(run_tests(null_run(rng, noise=0.7, factor=factor))).any() for _ in range(60))
+    alarmed = sum(
+        raised(run_tests(null_run(rng, noise=0.7, factor=factor))).any() for _ in range(60)
+    )
     assert stats.binom.sf(alarmed - 1, 60, 0.05) > 1e-3
 
 
 @pytest.mark.parametrize("few_rises", [True, False])
 @pytest.mark.parametrize("items", [50, 250])
-def test_changes_that_are_skewed_and_0_on_average_raise_no_alarm(few_rises: bool, items: int) -> None:
+def test_changes_that_are_skewed_and_0_on_average_raise_no_alarm(
+    few_rises: bool, items: int
+) -> None:
     rng, level = np.random.default_rng(13), alarm_level(1, groups=1, planned=20, alpha=0.025)
     alarmed = sum(
-        any(fall_p_value(look) <= level for look in skewed(rng, (20, items), mean=0.0, right=few_rises))
+        any(
+            fall_p_value(look) <= level
+            for look in skewed(rng, (20, items), mean=0.0, right=few_rises)
+        )
         for _ in range(60)
     )
     assert stats.binom.sf(alarmed - 1, 60, 0.05) > 1e-3
@@ -451,12 +565,21 @@ def test_limits_of_categories_alone_say_what_each_may_have_lost() -> None:
 
 @pytest.mark.parametrize("level", [0.95, 0.996])
 def test_the_sentence_has_the_level_of_its_interval(level: float) -> None:
-    before, kept, lost = snapshot([True] * 600), snapshot([True] * 600), snapshot([False] * 90 + [True] * 510)
+    before, kept, lost = (
+        snapshot([True] * 600),
+        snapshot([True] * 600),
+        snapshot([False] * 90 + [True] * 510),
+    )
     for after in (kept, lost) if level != 0.95 else (kept,):
-        assert f"{100 * level:.4g} % sure" in decide(compare(before=before, after=after), level=level).sentence
+        assert (
+            f"{100 * level:.4g} % sure"
+            in decide(compare(before=before, after=after), level=level).sentence
+        )
 
 
-@pytest.mark.parametrize(("word", "told"), [("KEPT", "not clear now"), ("NOT CLEAR", ""), ("FORGOT", "")])
+@pytest.mark.parametrize(
+    ("word", "told"), [("KEPT", "not clear now"), ("NOT CLEAR", ""), ("FORGOT", "")]
+)
 def test_a_lasting_alarm_beside_kept_is_not_clear(word: str, told: str) -> None:
     """The decision has no limit for its group: what holds is the word."""
     now: Any = SimpleNamespace(kind="net", group=SimpleNamespace(level="category"))

@@ -57,7 +57,9 @@ def _check_snapshot(snapshot: Snapshot, folder: Path) -> None:
     except MismatchError:
         same = None
     if same is not None and (same.forgotten, same.gained) != (0, 0):
-        raise WrongResultError(f"compared with itself it forgot {same.forgotten} and gained {same.gained}")
+        raise WrongResultError(
+            f"compared with itself it forgot {same.forgotten} and gained {same.gained}"
+        )
     save_snapshot(snapshot, folder / "again.parquet")
     if load_snapshot(folder / "again.parquet").checksum != snapshot.checksum:
         raise WrongResultError("it is another one after it was written")
@@ -104,7 +106,9 @@ def _mapped(folder: Path, rng: random.Random) -> Case:
         "a",
         "",
     )
-    fields = {name: name if rng.random() < 0.8 else rng.choice(sources) for name in ("item_id", "correct")}
+    fields = {
+        name: name if rng.random() < 0.8 else rng.choice(sources) for name in ("item_id", "correct")
+    }
     fields |= {name: rng.choice(sources) for name in seeds.some(rng, ("question", "k"), 2)}
     if kind == "lm-eval samples" and rng.random() < 0.7:
         fields = {"item_id": "doc_id", "correct": "acc", "question": "doc"}
@@ -115,7 +119,10 @@ def _mapped(folder: Path, rng: random.Random) -> Case:
 
     def read() -> None:
         _check_snapshot(
-            read_mapped(path, ColumnMap(fields=fields, where=where, constants=constants, match=match)), folder
+            read_mapped(
+                path, ColumnMap(fields=fields, where=where, constants=constants, match=match)
+            ),
+            folder,
         )
 
     return read, ""
@@ -141,7 +148,9 @@ def _questions(folder: Path, rng: random.Random) -> Case:
 
 def _categories(folder: Path, rng: random.Random) -> Case:
     path = seeds.categories(folder, rng)
-    snapshot = Snapshot.from_columns({"item_id": ["1", "2"], "task": ["t", "mmlu:x"], "correct": [True, False]}, {})
+    snapshot = Snapshot.from_columns(
+        {"item_id": ["1", "2"], "task": ["t", "mmlu:x"], "correct": [True, False]}, {}
+    )
     return lambda: Categories.read(path).relabel(snapshot), "c."
 
 
@@ -167,7 +176,14 @@ _OPTIONS = {
         "--chance": ("own", "paper-compat"),
         "--on-mismatch": ("intersect", "error"),
         "--tolerance": ("2%", "0", "-1", "nan", "x", "1e400"),
-        "--fail-if": ("forgetting>5%", "category:c.known_lost>1", "x>", "n>1e400", "forgotten>-1", "\ud800>1"),
+        "--fail-if": (
+            "forgetting>5%",
+            "category:c.known_lost>1",
+            "x>",
+            "n>1e400",
+            "forgotten>-1",
+            "\ud800>1",
+        ),
         "--no-worse-than": ("2%", "200%", "nan"),
         "--json": ("-", "out.json", "no/such/out.json", "/dev/null"),
         "-o": ("out.html", "out.md", "out.csv", "out.json", "out.xyz", "/dev/full"),
@@ -188,7 +204,14 @@ _OPTIONS = {
     },
     "convert": {
         "-o": ("out.parquet", "out.parquet", "out.parquet", "out.csv", "."),
-        "--map": ("item_id=item_id", "correct=correct", "question=doc", "x=y", "=", "k=choice_logprobs.0"),
+        "--map": (
+            "item_id=item_id",
+            "correct=correct",
+            "question=doc",
+            "x=y",
+            "=",
+            "k=choice_logprobs.0",
+        ),
         "--where": ("task=t", "a"),
         "--set": ("k=2", "task=x", "k=2147483647", "sample=-1"),
         "--match": ("number", "regex:(\\d+)", "regex:(", "nope"),
@@ -234,7 +257,13 @@ _FILES: dict[str, Callable[[Path, random.Random], Path]] = {
 
 def _command(folder: Path, rng: random.Random) -> Case:
     command = rng.choice(
-        (*["compare", "gate"] * 3, *["flips", "convert"] * 2, "probe show", "probe build", "probe check")
+        (
+            *["compare", "gate"] * 3,
+            *["flips", "convert"] * 2,
+            "probe show",
+            "probe build",
+            "probe check",
+        )
     )
     words = command.split()
 
@@ -243,17 +272,26 @@ def _command(folder: Path, rng: random.Random) -> Case:
         if name in _FILES:
             return str(_FILES[name](home, rng))
         # Half of the files are whole: else nothing after the reading is tried.
-        made = seeds.OUTCOMES[rng.choice(list(seeds.OUTCOMES))](home, rng) if rng.random() < 0.5 else _whole(home, rng)
+        made = (
+            seeds.OUTCOMES[rng.choice(list(seeds.OUTCOMES))](home, rng)
+            if rng.random() < 0.5
+            else _whole(home, rng)
+        )
         return rng.choice((str(made),) * 20 + ("/dev/zero", str(folder / "none.csv"), str(folder)))
 
     if command in ("compare", "flips", "gate"):
-        words += [file("FILE") for _ in range(rng.choice((2, 2, 2, 3, 1) if command == "compare" else (2,)))]
+        words += [
+            file("FILE")
+            for _ in range(rng.choice((2, 2, 2, 3, 1) if command == "compare" else (2,)))
+        ]
     elif command == "convert":
         words += [file("FILE") for _ in range(rng.choice((1, 1, 2)))]
     else:
         words.append(file("QUESTIONS" if command == "probe build" else "PROBE"))
     chosen = seeds.some(rng, list(_OPTIONS[command]), 4)
-    for option in dict.fromkeys((*chosen, *(["-o"] if "-o" in _OPTIONS[command] and command != "compare" else []))):
+    for option in dict.fromkeys(
+        (*chosen, *(["-o"] if "-o" in _OPTIONS[command] and command != "compare" else []))
+    ):
         values = _OPTIONS[command][option]
         words.append(option)
         if values is not None:
@@ -267,7 +305,9 @@ def _whole(folder: Path, rng: random.Random) -> Path:
     """A table without damage, of the same items in each file of a case."""
     path = folder / "whole.csv"
     lines = [f"{n},t,c,4,{n % 4},{rng.randrange(4)},{rng.randrange(2)},0.3" for n in range(60)]
-    path.write_text("item_id,task,category,k,gold,chosen,correct,gold_share\n" + "\n".join(lines) + "\n")
+    path.write_text(
+        "item_id,task,category,k,gold,chosen,correct,gold_share\n" + "\n".join(lines) + "\n"
+    )
     return path
 
 
@@ -296,7 +336,9 @@ def _run_command(words: list[str], folder: Path) -> None:
         raise WrongResultError(said[-600:])
     lines = [line for line in said.splitlines() if line.startswith("forgetwatch: ")]
     if status in (1, 2) and len(lines) != 1 and words[:2] != ["probe", "check"]:
-        raise WrongResultError(f"exit status {status} and {len(lines)} lines of error: {said[-300:]}")
+        raise WrongResultError(
+            f"exit status {status} and {len(lines)} lines of error: {said[-300:]}"
+        )
 
 
 KINDS: dict[str, Callable[[Path, random.Random], Case]] = {
@@ -346,10 +388,17 @@ class State:
         self.slowest[kind] = max(self.slowest.get(kind, 0.0), round(outcome.seconds, 2))
         if outcome.is_finding:
             self.findings.append(
-                {"case": number, "kind": kind, "finding": outcome.kind, "detail": outcome.detail[:600]}
+                {
+                    "case": number,
+                    "kind": kind,
+                    "finding": outcome.kind,
+                    "detail": outcome.detail[:600],
+                }
             )
         elif outcome.is_vague:
-            known = self.vague.setdefault(f"{kind}: {outcome.cause}", [0, number, outcome.detail[:300]])
+            known = self.vague.setdefault(
+                f"{kind}: {outcome.cause}", [0, number, outcome.detail[:300]]
+            )
             known[0] += 1
 
     def save(self) -> None:
@@ -360,14 +409,27 @@ class State:
 
     def summary(self) -> str:
         total = sum(sum(counts.values()) for counts in self.counts.values())
-        lines = [f"{total:,} cases in {self.cpu / 60:.1f} minutes of CPU, {len(self.findings)} findings"]
-        lines.append(f"{'kind':16} {'cases':>8} {'read':>8} {'refused':>8} {'findings':>8} {'slowest s':>9}")
+        lines = [
+            f"{total:,} cases in {self.cpu / 60:.1f} minutes of CPU, {len(self.findings)} findings"
+        ]
+        lines.append(
+            f"{'kind':16} {'cases':>8} {'read':>8} {'refused':>8} {'findings':>8} {'slowest s':>9}"
+        )
         for kind in KINDS:
             counts = self.counts.get(kind, {})
-            cases, read, refused = sum(counts.values()), counts.get("read", 0), counts.get("refused", 0)
+            cases, read, refused = (
+                sum(counts.values()),
+                counts.get("read", 0),
+                counts.get("refused", 0),
+            )
             slowest = self.slowest.get(kind, 0.0)
-            lines.append(f"{kind:16} {cases:8,} {read:8,} {refused:8,} {cases - read - refused:8,} {slowest:9.2f}")
-        lines += [f"{one['finding']}: --only {one['case']} ({one['kind']}): {one['detail']}" for one in self.findings]
+            lines.append(
+                f"{kind:16} {cases:8,} {read:8,} {refused:8,} {cases - read - refused:8,} {slowest:9.2f}"
+            )
+        lines += [
+            f"{one['finding']}: --only {one['case']} ({one['kind']}): {one['detail']}"
+            for one in self.findings
+        ]
         return "\n".join(lines)
 
 
@@ -394,10 +456,14 @@ def _child(seed: int, state: State, cpu_seconds: float, marker: Path) -> None:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--cpu-minutes", type=float, default=1.0)
-    options.add_argument("--state", type=Path, default=Path(tempfile.gettempdir()) / "forgetwatch-fuzz.json")
+    options.add_argument(
+        "--state", type=Path, default=Path(tempfile.gettempdir()) / "forgetwatch-fuzz.json"
+    )
     options.add_argument("--only", type=int, help="run this case alone and keep its files")
     options.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = options.parse_args()
@@ -427,7 +493,10 @@ def main() -> None:
             number = int(marker.read_text())
             killed = Outcome("unexpected", f"the process died with status {done.returncode}")
             reached.add(list(KINDS)[number % len(KINDS)], number, killed)
-            reached.next, reached.cpu = number + 1, reached.cpu + 1  # time since the last save is not known
+            reached.next, reached.cpu = (
+                number + 1,
+                reached.cpu + 1,
+            )  # time since the last save is not known
             reached.save()
     print(State(state).summary())
 

@@ -74,7 +74,11 @@ def make_trainer(method: str, folder: Path, callbacks: list[Any]) -> Any:
     """A trainer of the tiny model that saves and resumes."""
     from support import WORDS, model, tokenizer, trainer
 
-    options: dict[str, Any] = {"save_strategy": "steps", "save_steps": SAVE[method], "gradient_checkpointing": False}
+    options: dict[str, Any] = {
+        "save_strategy": "steps",
+        "save_steps": SAVE[method],
+        "gradient_checkpointing": False,
+    }
     if method == "SFT":
         return trainer(folder, steps=STEPS[method], callbacks=callbacks, **options)
     from datasets import Dataset
@@ -82,7 +86,9 @@ def make_trainer(method: str, folder: Path, callbacks: list[Any]) -> Any:
 
     rng, tok = random.Random(0), tokenizer()
     # One epoch: TRL itself shuffles anew where it resumes in a later one.
-    prompts = Dataset.from_list([{"prompt": " ".join(rng.choices(WORDS[:40], k=4))} for _ in range(2 * STEPS[method])])
+    prompts = Dataset.from_list(
+        [{"prompt": " ".join(rng.choices(WORDS[:40], k=4))} for _ in range(2 * STEPS[method])]
+    )
     return GRPOTrainer(
         model=model(tok),
         reward_funcs=lambda completions, **_: [float(len(text)) for text in completions],
@@ -131,12 +137,16 @@ def train(method: str, folder: Path, tell: Callable[[str], None]) -> None:
     tell("made")
     made.train(resume_from_checkpoint=get_last_checkpoint(str(folder)))
     history = made.state.log_history
-    weights = hashlib.sha256(b"".join(one.detach().numpy().tobytes() for one in made.model.parameters()))
+    weights = hashlib.sha256(
+        b"".join(one.detach().numpy().tobytes() for one in made.model.parameters())
+    )
     end = {
         "weights": weights.hexdigest(),
         "curve": [[row[key] for key in ("step", *COUNTS)] for row in history if COUNTS[0] in row],
         # A trainer that resumes after its end takes one more step, at a learning rate of 0.
-        "losses": [row["loss"] for row in history if "loss" in row and row["step"] <= STEPS[method]],
+        "losses": [
+            row["loss"] for row in history if "loss" in row and row["step"] <= STEPS[method]
+        ],
     }
     (folder / "end.json").write_text(json.dumps(end))
     tell("over")
@@ -166,7 +176,9 @@ def ended(process: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
-def run(method: str, folder: Path, kill: tuple[str, float] | None = None) -> tuple[int, list[tuple[str, float]]]:
+def run(
+    method: str, folder: Path, kill: tuple[str, float] | None = None
+) -> tuple[int, list[tuple[str, float]]]:
     """Run a training in a child and kill it some seconds after an event.
 
     Args:
@@ -192,7 +204,9 @@ def run(method: str, folder: Path, kill: tuple[str, float] | None = None) -> tup
             events.append((line.strip(), time.monotonic()))
             if kill is not None and events[-1][0] == kill[0]:
                 time.sleep(kill[1])
-                os.kill(process, signal.SIGKILL)  # of a child that is not waited for yet, thus never of another process
+                os.kill(
+                    process, signal.SIGKILL
+                )  # of a child that is not waited for yet, thus never of another process
                 break
     return ended(process), [(event, at - events[0][1]) for event, at in events]
 
@@ -203,14 +217,21 @@ def draw(rng: random.Random, timeline: list[tuple[str, float]], *, step: int) ->
     steps = [event for event in spans if event.startswith("step ") and int(event.split()[1]) > step]
     # A training that resumes after its end has no step of the timeline left.
     aim = rng.choices(("begin", "steps", "end", "any"), (15, 60 if steps else 0, 20, 5))[0]
-    named = {"begin": ["begin"], "steps": steps, "end": [*steps[-1:], "end", "over"], "any": ["made", "begin", "end"]}
+    named = {
+        "begin": ["begin"],
+        "steps": steps,
+        "end": [*steps[-1:], "end", "over"],
+        "any": ["made", "begin", "end"],
+    }
     event = rng.choices(named[aim], [spans[one] + 0.01 for one in named[aim]])[0]
     return event, rng.uniform(0, spans[event])
 
 
 def last_step(folder: Path) -> int:
     """Step of the last checkpoint; 0 if there is none."""
-    return max((int(path.name.rpartition("-")[2]) for path in folder.glob("checkpoint-*")), default=0)
+    return max(
+        (int(path.name.rpartition("-")[2]) for path in folder.glob("checkpoint-*")), default=0
+    )
 
 
 def drop_halves(folder: Path) -> int:
@@ -234,14 +255,18 @@ def looks(folder: Path) -> tuple[dict[str, str], list[str]]:
         stored = StoredRun.read(folder)
     except SnapshotError as error:
         return {}, [] if "found none there" in str(error) else [str(error)]
-    return {str(one.meta["step"]): one.checksum for one in (stored.baseline, *stored.looks)}, list(stored.notes)
+    return {str(one.meta["step"]): one.checksum for one in (stored.baseline, *stored.looks)}, list(
+        stored.notes
+    )
 
 
 def read_looks(folder: Path) -> tuple[dict[str, str], list[str]]:
     """The same, read in a child: a process that has read a table must not be forked."""
     with tempfile.TemporaryDirectory() as place:
         answer = Path(place) / "answer.json"
-        status = ended(fork(lambda: answer.write_text(json.dumps(looks(folder))), Path(place) / "output.txt"))
+        status = ended(
+            fork(lambda: answer.write_text(json.dumps(looks(folder))), Path(place) / "output.txt")
+        )
         if status:
             return {}, ["reading ended with " + (Path(place) / "output.txt").read_text()[-300:]]
         found, notes = json.loads(answer.read_text())
@@ -252,7 +277,11 @@ def wrong_after_kill(folder: Path, reference: Path, *, resumes_at: int) -> list[
     """Sentences on looks that are not those of the undisturbed run, and on notes that a kill must not cause."""
     whole, _ = read_looks(reference)
     found, notes = read_looks(folder)
-    wrong = [f"after a kill: another look at step {step}" for step, rows in found.items() if whole.get(step) != rows]
+    wrong = [
+        f"after a kill: another look at step {step}"
+        for step, rows in found.items()
+        if whole.get(step) != rows
+    ]
     for note in notes:
         # A resume first deletes the looks that it takes again, and then writes run.json.
         named = [int(step) for step in re.findall(r"step-(\d+)\.parquet", note)]
@@ -280,7 +309,11 @@ def wrong_at_end(folder: Path, reference: Path, *, steps: int) -> list[str]:
     wrong += [f"note: {note}" for note in notes]
     # A run that died before its first checkpoint is put aside as it is.
     partials = [path.relative_to(folder) for path in folder.rglob(".*.partial")]
-    wrong += [f"left over: {path}" for path in sorted(partials) if not path.parts[0].startswith("_forgetwatch-")]
+    wrong += [
+        f"left over: {path}"
+        for path in sorted(partials)
+        if not path.parts[0].startswith("_forgetwatch-")
+    ]
     return wrong
 
 
@@ -316,7 +349,13 @@ class Kills:
             self._undisturbed[method] = folder, events
         return self._undisturbed[method]
 
-    def case(self, number: int, *, method: str | None = None, moments: list[tuple[str, float]] | None = None) -> Case:
+    def case(
+        self,
+        number: int,
+        *,
+        method: str | None = None,
+        moments: list[tuple[str, float]] | None = None,
+    ) -> Case:
         """Run one case.
 
         Args:
@@ -331,7 +370,9 @@ class Kills:
         folder = self.place / f"case-{number}"
         planned = len(moments) if moments is not None else rng.choice((1, 1, 1, 2, 2, MOST_KILLS))
         for nth in range(planned):
-            moment = moments[nth] if moments is not None else draw(rng, timeline, step=last_step(folder))
+            moment = (
+                moments[nth] if moments is not None else draw(rng, timeline, step=last_step(folder))
+            )
             status, _ = run(method, folder, moment)
             if status == -signal.SIGKILL:
                 made.kills.append(f"{moment[1]:.3f} s after {moment[0]!r}")
@@ -363,17 +404,25 @@ def table(cases: list[Case]) -> str:
             f"{method:6}  {len(own):9}  {kills:5}  {halves:16}  {sum(map(bool, (case.wrong for case in own)))}"
         )
     where = Counter(kill.split("'")[1].split()[0] for case in cases for kill in case.kills)
-    lines.append("killed after " + ", ".join(f"{name} {count}" for name, count in where.most_common()))
+    lines.append(
+        "killed after " + ", ".join(f"{name} {count}" for name, count in where.most_common())
+    )
     return "\n".join(lines)
 
 
 def main() -> int:
     """Run the cases; exit status 1 if one differs from the undisturbed run."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--seed", type=int, default=7)
-    options.add_argument("--kills", type=int, default=60, help="go on until so many processes were killed")
+    options.add_argument(
+        "--kills", type=int, default=60, help="go on until so many processes were killed"
+    )
     options.add_argument("--only", type=int, help="run this case alone and keep its folder")
-    options.add_argument("--out", type=Path, help="one line of JSON for each case; cases in it are not repeated")
+    options.add_argument(
+        "--out", type=Path, help="one line of JSON for each case; cases in it are not repeated"
+    )
     given = options.parse_args()
     done: list[Case] = []
     if given.out is not None and given.out.exists():
@@ -394,7 +443,14 @@ def main() -> int:
                 continue
             made = kills.case(number)
             done.append(made)
-            print(number, made.method, "; ".join(made.kills), f"{made.seconds} s", *made.wrong or ["equal"], flush=True)
+            print(
+                number,
+                made.method,
+                "; ".join(made.kills),
+                f"{made.seconds} s",
+                *made.wrong or ["equal"],
+                flush=True,
+            )
             if given.out is not None:
                 with given.out.open("a") as file:
                     file.write(json.dumps(asdict(made)) + "\n")

@@ -20,7 +20,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import tool_logs
-from tool_logs import DATE, DEFLATED, RIGHT, STORED, WRITERS, ZSTANDARD, choice_row, open_row, results, write_zip
+from tool_logs import (
+    DATE,
+    DEFLATED,
+    RIGHT,
+    STORED,
+    WRITERS,
+    ZSTANDARD,
+    choice_row,
+    open_row,
+    results,
+    write_zip,
+)
 
 from forgetwatch import Item, Probe, Snapshot, save_snapshot
 from forgetwatch.files.table_files import KEY, write_table
@@ -63,14 +74,60 @@ VALUES: tuple[Any, ...] = (
         "a\nb",
     ),
     *("\ud800", "a\udfffb", "\0", "\x1b[31m", "=1+1", "../../etc/passwd", "/dev/zero", "x" * 5000),
-    *([], {}, [[]], [None], [""], {"a": None}, {"": 1}, [0, 0], [[0, 1]], ["\ud800"], {"\ud800": 1}, [1, "a", None]),
+    *(
+        [],
+        {},
+        [[]],
+        [None],
+        [""],
+        {"a": None},
+        {"": 1},
+        [0, 0],
+        [[0, 1]],
+        ["\ud800"],
+        {"\ud800": 1},
+        [1, "a", None],
+    ),
     _deep(50),
     _deep(150),
 )
 PIECES = (
-    *(b"\x00", b"\xff\xfe", b"\xed\xa0\x80", b"1e400", b"9" * 400, b"null", b"[", b'"', b"{" * 3000, b"[" * 3000),
-    *(b"-1", b"true", b"\n", b"\r", b",", b":", b"\\ud800", b"PAR1", b"PK\x03\x04", b"\x1f\x8b", b"\xef\xbb\xbf"),
-    *(b"!!int 3x", b"&a *a", b"<<: *a", b"- " * 50, b"? ", b"%YAML 9.9\n", b"\x1b[31m", b"\xe2\x80\xa8", b""),
+    *(
+        b"\x00",
+        b"\xff\xfe",
+        b"\xed\xa0\x80",
+        b"1e400",
+        b"9" * 400,
+        b"null",
+        b"[",
+        b'"',
+        b"{" * 3000,
+        b"[" * 3000,
+    ),
+    *(
+        b"-1",
+        b"true",
+        b"\n",
+        b"\r",
+        b",",
+        b":",
+        b"\\ud800",
+        b"PAR1",
+        b"PK\x03\x04",
+        b"\x1f\x8b",
+        b"\xef\xbb\xbf",
+    ),
+    *(
+        b"!!int 3x",
+        b"&a *a",
+        b"<<: *a",
+        b"- " * 50,
+        b"? ",
+        b"%YAML 9.9\n",
+        b"\x1b[31m",
+        b"\xe2\x80\xa8",
+        b"",
+    ),
 )
 
 
@@ -94,9 +151,13 @@ def change(whole: Any, rng: Rng) -> Any:
     elif act == 4 and isinstance(place, list) and place is not holder:
         place.insert(key, copy.deepcopy(place[key]))
     elif act == 5 and isinstance(place, dict):
-        place[rng.choice(("", "id", "\ud800", "\x1b[31m", str(key) + "x", *map(str, place)))] = place.pop(key)
+        place[rng.choice(("", "id", "\ud800", "\x1b[31m", str(key) + "x", *map(str, place)))] = (
+            place.pop(key)
+        )
     else:
-        place[key] = rng.choice(([place[key]], {"a": place[key]}, str(place[key]), [place[key]] * 3))
+        place[key] = rng.choice(
+            ([place[key]], {"a": place[key]}, str(place[key]), [place[key]] * 3)
+        )
     return holder[0]
 
 
@@ -148,11 +209,20 @@ def maybe_damage(data: bytes, rng: Rng, *, share: float = 0.2, near_end: bool = 
 def harness_rows(rng: Rng) -> list[dict[str, Any]]:
     k = rng.choice((2, 4))
     rows = [
-        choice_row(n, [-1.0 - n % 3 - option for option in range(k)], n % k, metrics={"acc": 1.0, "acc_norm": 0.0})
+        choice_row(
+            n,
+            [-1.0 - n % 3 - option for option in range(k)],
+            n % k,
+            metrics={"acc": 1.0, "acc_norm": 0.0},
+        )
         for n in range(6)
     ]
     if rng.random() < 0.4:
-        rows = [open_row(n, "#### 4", {"exact_match": float(n % 2)}, filtered=f) for n in range(4) for f in ("a", "b")]
+        rows = [
+            open_row(n, "#### 4", {"exact_match": float(n % 2)}, filtered=f)
+            for n in range(4)
+            for f in ("a", "b")
+        ]
     if rng.random() < 0.2:
         rows = [row | {"acc_mutual_info": 1.0} for row in rows]
     return rows
@@ -168,7 +238,10 @@ def harness_samples(folder: Path, rng: Rng) -> Path:
 
 def harness_results(folder: Path, rng: Rng) -> Path:
     path = folder / "results.json"
-    whole = results({"arc": harness_rows(rng), "gsm": harness_rows(rng)}, config={"output_type": "multiple_choice"})
+    whole = results(
+        {"arc": harness_rows(rng), "gsm": harness_rows(rng)},
+        config={"output_type": "multiple_choice"},
+    )
     path.write_bytes(maybe_damage(to_json(changed(whole, rng), rng), rng))
     return path
 
@@ -186,8 +259,16 @@ def harness_folder(folder: Path, rng: Rng) -> Path:
 
 
 def _inspect(rng: Rng) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    header = {"version": 2, "status": "success", "eval": {"task": "toy", "model": "org/model", "created": "2026"}}
-    choices = {"choices": ["Lima", "Santiago", "Quito"], "target": "B"} if rng.random() < 0.5 else {"target": "7"}
+    header = {
+        "version": 2,
+        "status": "success",
+        "eval": {"task": "toy", "model": "org/model", "created": "2026"},
+    }
+    choices = (
+        {"choices": ["Lima", "Santiago", "Quito"], "target": "B"}
+        if rng.random() < 0.5
+        else {"target": "7"}
+    )
     samples = [
         {
             **{"id": n, "epoch": 1 + n % 2, "input": f"Question {n // 2}?", **choices},
@@ -197,7 +278,9 @@ def _inspect(rng: Rng) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         for n in range(6)
     ]
     if rng.random() < 0.3:
-        samples[0]["input"] = [{"role": "user", "content": [{"type": "text", "text": "Hello"}], "tool_calls": []}]
+        samples[0]["input"] = [
+            {"role": "user", "content": [{"type": "text", "text": "Hello"}], "tool_calls": []}
+        ]
     return header, samples
 
 
@@ -209,13 +292,20 @@ def inspect_zip(folder: Path, rng: Rng) -> Path:
         members["summaries.json"] = to_json(samples, rng)
     elif form == 1 and isinstance(samples, list):
         members = {"_journal/start.json": members["header.json"]}
-        members |= {f"_journal/summaries/{n + 1}.json": to_json([one], rng) for n, one in enumerate(samples)}
+        members |= {
+            f"_journal/summaries/{n + 1}.json": to_json([one], rng) for n, one in enumerate(samples)
+        }
     elif isinstance(samples, list):
-        members |= {f"samples/{n}_epoch_{1 + n % 2}.json": to_json(one, rng) for n, one in enumerate(samples)}
+        members |= {
+            f"samples/{n}_epoch_{1 + n % 2}.json": to_json(one, rng)
+            for n, one in enumerate(samples)
+        }
     members = {name: maybe_damage(data, rng, share=0.1) for name, data in members.items()}
     size = rng.choice((*[None] * 17, 0, 7, 2**32 - 1))
     method = rng.choice((STORED, DEFLATED, ZSTANDARD))
-    path = write_zip(folder / "log.eval", members, method=method, flags=rng.choice((*[0] * 18, 1, 8)), size=size)
+    path = write_zip(
+        folder / "log.eval", members, method=method, flags=rng.choice((*[0] * 18, 1, 8)), size=size
+    )
     path.write_bytes(maybe_damage(path.read_bytes(), rng, share=0.1, near_end=rng.random() < 0.5))
     return path
 
@@ -260,9 +350,26 @@ def table_rows(rng: Rng) -> list[dict[str, Any]]:
             "task": "t",
             "category": "c",
         }
-        row |= {"k": 4, "gold": n % 4, "chosen": 1, "sample": 0, "content_hash": f"h{n}", "cluster": f"c{n // 2}"}
-        row |= {"gold_share": 0.25, "option_mass": 0.5, "margin": 0.5, "output": 'a,\nb"é', "outcome": "ok"}
-        row |= {"choice_logprobs": [-1.0, -2.0, -3.0, -4.0], "choice_chars": [1, 2, 3, 4], "golds": [n % 4]}
+        row |= {
+            "k": 4,
+            "gold": n % 4,
+            "chosen": 1,
+            "sample": 0,
+            "content_hash": f"h{n}",
+            "cluster": f"c{n // 2}",
+        }
+        row |= {
+            "gold_share": 0.25,
+            "option_mass": 0.5,
+            "margin": 0.5,
+            "output": 'a,\nb"é',
+            "outcome": "ok",
+        }
+        row |= {
+            "choice_logprobs": [-1.0, -2.0, -3.0, -4.0],
+            "choice_chars": [1, 2, 3, 4],
+            "golds": [n % 4],
+        }
         row |= {"free_correct": True, "in_form": None, "prompt_hash": f"p{n}"}
         rows.append(row)
     kept = {"item_id", "correct", *rng.sample(sorted(rows[0]), rng.randrange(len(rows[0])))}
@@ -277,7 +384,9 @@ def parquet(path: Path, rows: Any, rng: Rng) -> Path:
         values = [row.get(name) for row in rows]
         for convert in (lambda part: part, lambda part: json.dumps(part), lambda part: None):
             try:
-                columns[name.encode("utf-8", "replace").decode()] = pa.array([convert(part) for part in values])
+                columns[name.encode("utf-8", "replace").decode()] = pa.array(
+                    [convert(part) for part in values]
+                )
                 break
             except (pa.ArrowException, ValueError, TypeError, OverflowError, RecursionError):
                 continue
@@ -304,7 +413,9 @@ def to_csv(rows: Any, rng: Rng) -> bytes:
     rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
-    writer = csv.writer(text, delimiter=rng.choice("," * 18 + ";\t"), lineterminator=rng.choice(("\n", "\r\n")))
+    writer = csv.writer(
+        text, delimiter=rng.choice("," * 18 + ";\t"), lineterminator=rng.choice(("\n", "\r\n"))
+    )
     writer.writerow(names)
     for row in rows:
         writer.writerow([row.get(name) for name in names])
@@ -322,9 +433,29 @@ def table_csv(folder: Path, rng: Rng) -> Path:
 
 def _meta(rng: Rng) -> dict[str, Any]:
     return {
-        **{"model": "org/model", "step": 60, "scorer": "x", "metric": "acc", "norms": {"t": "sum"}, "time": "2026"},
-        "probe": {"name": "p", "fingerprint": "f" * 64, "norm": "sum", "rendering": "plain", "items": 6, "of": 6},
-        **{"batch": {"size": 8}, "noise": 0.1, "versions": {"torch": "2"}, "sources": ["a"], "tool": "t"},
+        **{
+            "model": "org/model",
+            "step": 60,
+            "scorer": "x",
+            "metric": "acc",
+            "norms": {"t": "sum"},
+            "time": "2026",
+        },
+        "probe": {
+            "name": "p",
+            "fingerprint": "f" * 64,
+            "norm": "sum",
+            "rendering": "plain",
+            "items": 6,
+            "of": 6,
+        },
+        **{
+            "batch": {"size": 8},
+            "noise": 0.1,
+            "versions": {"torch": "2"},
+            "sources": ["a"],
+            "tool": "t",
+        },
     }
 
 
@@ -343,7 +474,9 @@ def snapshot(folder: Path, rng: Rng) -> Path:
     table = made.table
     if rng.random() < 0.5:
         listed = change(table.to_pylist(), rng)
-        with contextlib.suppress(pa.ArrowException, ValueError, TypeError, AttributeError, OverflowError):
+        with contextlib.suppress(
+            pa.ArrowException, ValueError, TypeError, AttributeError, OverflowError
+        ):
             table = pa.Table.from_pylist(listed, schema=SCHEMA)
     if not isinstance(meta, dict):
         meta = {"probe": meta}
@@ -361,9 +494,14 @@ def snapshot(folder: Path, rng: Rng) -> Path:
 def completions(folder: Path, rng: Rng) -> Path:
     path = folder / "completions.parquet"
     top = {"top_ids": [[3, 5], [4, 6]], "top_logprobs": [[-0.5, -2.0], [-1.0, -1.5]]}
-    rows = [{"set": "probe", "prompt": [1, 2], "tokens": [3, 4], "logprobs": [-0.5, -1.0], **top} for _ in range(4)]
+    rows = [
+        {"set": "probe", "prompt": [1, 2], "tokens": [3, 4], "logprobs": [-0.5, -1.0], **top}
+        for _ in range(4)
+    ]
     table = pa.Table.from_pylist(rows, schema=COMPLETIONS)
-    with contextlib.suppress(pa.ArrowException, ValueError, TypeError, AttributeError, OverflowError):
+    with contextlib.suppress(
+        pa.ArrowException, ValueError, TypeError, AttributeError, OverflowError
+    ):
         table = pa.Table.from_pylist(change(rows, rng), schema=COMPLETIONS)
     likeliest = np.array([[2, 3]], np.int32), np.array([[-0.5, -2.0]], np.float32)
     made = Completions(
@@ -401,7 +539,10 @@ def _items(rng: Rng) -> list[dict[str, Any]]:
         )
         for n in range(3)
     ]
-    items += [Item(id=f"o{n}", task="o", prompt="Q?", answer=("4", "four"), match="number") for n in range(2)]
+    items += [
+        Item(id=f"o{n}", task="o", prompt="Q?", answer=("4", "four"), match="number")
+        for n in range(2)
+    ]
     chat = Item(
         id="chat", task="c", prompt=[{"role": "user", "content": "Hi"}], answer="x", match="exact", rendering="chat",
         system="Be brief.", tools=[{"name": "f"}],
@@ -410,7 +551,13 @@ def _items(rng: Rng) -> list[dict[str, Any]]:
 
 
 def probe(folder: Path, rng: Rng) -> Path:
-    header = {"name": "p", "canary": "c", "scoring": "loglikelihood", "norm": "sum", "rendering": "plain"}
+    header = {
+        "name": "p",
+        "canary": "c",
+        "scoring": "loglikelihood",
+        "norm": "sum",
+        "rendering": "plain",
+    }
     header["decoding"] = {"tokens": 16, "temperature": 0.0, "stop": ["\n"], "samples": 1}  # type: ignore[assignment]
     lines = [{"forgetwatch_probe": header}] if rng.random() < 0.7 else []
     data = maybe_damage(to_jsonl(changed([*lines, *_items(rng)], rng), rng), rng)
@@ -423,7 +570,10 @@ def probe(folder: Path, rng: Rng) -> Path:
 
 def questions(folder: Path, rng: Rng) -> Path:
     """A table of questions, of which a probe is made."""
-    rows = [{"question": f"Q{n}?", "choices": ["a", "b"], "answer": n % 2, "category": "c"} for n in range(4)]
+    rows = [
+        {"question": f"Q{n}?", "choices": ["a", "b"], "answer": n % 2, "category": "c"}
+        for n in range(4)
+    ]
     if rng.random() < 0.5:
         rows = [{"question": f"Q{n}?", "A": "a", "B": "b", "answer": "AB"[n % 2]} for n in range(4)]
     listed = changed(rows, rng)
@@ -431,7 +581,12 @@ def questions(folder: Path, rng: Rng) -> Path:
     path = folder / f"questions.{kind}"
     if kind == "parquet":
         return parquet(path, listed, rng)
-    made: dict[str, Callable[[Any, Rng], bytes]] = {"csv": to_csv, "tsv": to_csv, "jsonl": to_jsonl, "json": to_json}
+    made: dict[str, Callable[[Any, Rng], bytes]] = {
+        "csv": to_csv,
+        "tsv": to_csv,
+        "jsonl": to_jsonl,
+        "json": to_json,
+    }
     path.write_bytes(maybe_damage(made[kind](listed, rng), rng))
     return path
 
@@ -445,7 +600,10 @@ def policy(folder: Path, rng: Rng) -> Path:
             "newly_unscored>3",
             {"metric": "m", "gain": "2%"},
         ],
-        "supporting": {"unclear": "1", "limits": [{"of": "task:*", "accuracy": "no worsening"}, {"known": "5%"}]},
+        "supporting": {
+            "unclear": "1",
+            "limits": [{"of": "task:*", "accuracy": "no worsening"}, {"known": "5%"}],
+        },
         "advisory": ["category:*.forgotten>3", {"of": "tag:x", "gain": "2%"}],
         "must_pass": rng.choice((["a", "b"], {"t": ["a"]}, "true")),
         "subset": {"tasks": ["t"], "categories": ["c"], "items": "ids.txt"},
@@ -455,7 +613,9 @@ def policy(folder: Path, rng: Rng) -> Path:
     (folder / "ids.txt").write_bytes(maybe_damage(b"0\n1\n2\n", rng))
     path = folder / "policy.yaml"
     # JSON is YAML, so a changed value needs no writer of its own.
-    path.write_bytes(maybe_damage(to_json(changed({name: whole[name] for name in kept}, rng), rng), rng))
+    path.write_bytes(
+        maybe_damage(to_json(changed({name: whole[name] for name in kept}, rng), rng), rng)
+    )
     return path
 
 
@@ -473,7 +633,10 @@ def categories(folder: Path, rng: Rng) -> Path:
 
 
 def target(folder: Path, rng: Rng) -> Path:
-    rows = [{"model": name, "metric": rng.choice((*[0.5] * 9, "x", "nan", 3))} for name in ("before.csv", "after.csv")]
+    rows = [
+        {"model": name, "metric": rng.choice((*[0.5] * 9, "x", "nan", 3))}
+        for name in ("before.csv", "after.csv")
+    ]
     path = folder / "target.csv"
     path.write_bytes(maybe_damage(to_csv(changed(rows, rng), rng), rng))
     return path

@@ -49,7 +49,9 @@ def test_a_case_that_fails_is_a_finding(tmp_path: Path, monkeypatch: pytest.Monk
 
     assert raises(SnapshotError("log.csv: is cut")) == "refused"
     assert raises(SnapshotError("is cut")) == "message"
-    assert raises(SnapshotError("log.csv: is\ncut")) == "refused"  # the text of our errors is one line
+    assert (
+        raises(SnapshotError("log.csv: is\ncut")) == "refused"
+    )  # the text of our errors is one line
     assert raises(KeyError("x")) == "unexpected"
     assert raises(MemoryError()) == "memory"
     peaks = iter((2**30, 2**32, 2**32))

@@ -106,7 +106,9 @@ def test_two_containers_with_one_process_id_write_and_read_one_file(
     assert [path.name for path in tmp_path.iterdir()] == [target.name]
 
 
-def test_a_temporary_name_is_hidden_and_recognisable_and_no_longer_than_a_name_may_be(tmp_path: Path) -> None:
+def test_a_temporary_name_is_hidden_and_recognisable_and_no_longer_than_a_name_may_be(
+    tmp_path: Path,
+) -> None:
     seen: list[Path] = []
     for name in ("step-000060.parquet", "é" * 120 + ".csv"):
         write_atomically(tmp_path / name, lambda path: (seen.append(path), path.write_text("x")))
@@ -118,8 +120,12 @@ def test_a_temporary_name_is_hidden_and_recognisable_and_no_longer_than_a_name_m
 
 def bomb(path: Path, *, rows: int, text: int) -> Path:
     """A small Parquet file of one long text in every row."""
-    texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(["x" * text]))
-    table = pa.table({"item_id": [str(n) for n in range(rows)], "correct": [True] * rows, "output": texts})
+    texts = pa.DictionaryArray.from_arrays(
+        pa.array(np.zeros(rows, np.int32)), pa.array(["x" * text])
+    )
+    table = pa.table(
+        {"item_id": [str(n) for n in range(rows)], "correct": [True] * rows, "output": texts}
+    )
     pq.write_table(table, path, compression="zstd", store_schema=False)
     return path
 
@@ -130,11 +136,16 @@ def test_a_table_that_would_fill_the_memory_is_refused_before_it_does(tmp_path: 
     assert path.stat().st_size < 20_000
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(
-        SnapshotError, match=r"b\.parquet: needed a table .* grows from 9,\d\d\d to more than 536,870,912"
+        SnapshotError,
+        match=r"b\.parquet: needed a table .* grows from 9,\d\d\d to more than 536,870,912",
     ):
         load_snapshot(path)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # KiB; the texts are 4 GB
-    numbers = pa.table({"item_id": [str(n) for n in range(2000)], "choice_logprobs": [[-1.0] * 100_000] * 2000})
+    assert (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
+    )  # KiB; the texts are 4 GB
+    numbers = pa.table(
+        {"item_id": [str(n) for n in range(2000)], "choice_logprobs": [[-1.0] * 100_000] * 2000}
+    )
     pq.write_table(numbers, tmp_path / "n.parquet", compression="zstd")
     with pytest.raises(SnapshotError, match="to more than 536,870,912"):
         load_snapshot(tmp_path / "n.parquet")
@@ -148,7 +159,9 @@ def test_the_limit_holds_for_all_batches_that_a_caller_keeps(tmp_path: Path) -> 
     assert sum(batch.num_rows for batch in parquet_batches(path, rows=100, kept=False)) == 600
 
 
-def test_the_limit_holds_for_the_row_groups_that_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_holds_for_the_row_groups_that_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("forgetwatch.files.table_files._MIN_UNPACKED_TABLE", 10**6)
     path = tmp_path / "n.parquet"
     pq.write_table(pa.table({"n": np.zeros(300_000, np.int64)}), path, row_group_size=100_000)
@@ -162,7 +175,10 @@ def test_the_limit_holds_for_the_row_groups_that_are_read(tmp_path: Path, monkey
 def test_measuring_sees_texts_in_objects_lists_and_maps(tmp_path: Path) -> None:
     rows = [{"o": {"t": "x" * 10**6, "l": ["y" * 10**6] * 2}, "m": [("k", "z" * 10**6)]}] * 200
     kind = pa.schema(
-        {"o": pa.struct({"t": pa.string(), "l": pa.list_(pa.string())}), "m": pa.map_(pa.string(), pa.string())}
+        {
+            "o": pa.struct({"t": pa.string(), "l": pa.list_(pa.string())}),
+            "m": pa.map_(pa.string(), pa.string()),
+        }
     )
     for names in (["o"], ["o", "m"]):
         table = pa.Table.from_pylist(rows, schema=kind).select(names)
@@ -180,7 +196,11 @@ def test_texts_in_every_encoding_are_read(encoding: str, tmp_path: Path) -> None
     path = tmp_path / "t.parquet"
     encodings = {"item_id": encoding, "correct": "PLAIN", "o.texts.list.element": encoding}
     rows = [
-        {"item_id": f"item {number}", "correct": number % 2 == 0, "o": {"texts": ["é", f"text {number}"]}}
+        {
+            "item_id": f"item {number}",
+            "correct": number % 2 == 0,
+            "o": {"texts": ["é", f"text {number}"]},
+        }
         for number in range(2000)
     ]
     table = pa.Table.from_pylist(rows)
@@ -188,13 +208,20 @@ def test_texts_in_every_encoding_are_read(encoding: str, tmp_path: Path) -> None
     assert read_parquet(path).equals(table)
     assert load_snapshot(path).table["item_id"].to_pylist() == table["item_id"].to_pylist()
     batches = list(parquet_batches(path, columns=["item_id"], rows=1000))
-    assert [text for batch in batches for text in batch["item_id"].to_pylist()] == table["item_id"].to_pylist()
+    assert [text for batch in batches for text in batch["item_id"].to_pylist()] == table[
+        "item_id"
+    ].to_pylist()
 
 
 def test_a_column_whose_encoding_changes_is_read(tmp_path: Path) -> None:
     """A dictionary that has become too large is followed by pages in another encoding."""
     texts = [f"{number} {'x' * 100}" for number in range(20_000)]
-    pq.write_table(pa.table({"t": texts}), tmp_path / "t.parquet", dictionary_pagesize_limit=1000, version="2.6")
+    pq.write_table(
+        pa.table({"t": texts}),
+        tmp_path / "t.parquet",
+        dictionary_pagesize_limit=1000,
+        version="2.6",
+    )
     assert read_parquet(tmp_path / "t.parquet")["t"].to_pylist() == texts
 
 
@@ -206,7 +233,11 @@ def test_texts_in_objects_are_read_over_several_row_groups(tmp_path: Path) -> No
 
 def test_one_row_with_a_long_list_is_refused_before_it_is_read(tmp_path: Path) -> None:
     rows, ends = pa.array(np.zeros(2**26 + 2**20)), pa.array([0, 2**26 + 2**20], pa.int32())
-    pq.write_table(pa.table({"n": pa.ListArray.from_arrays(ends, rows)}), tmp_path / "t.parquet", compression="zstd")
+    pq.write_table(
+        pa.table({"n": pa.ListArray.from_arrays(ends, rows)}),
+        tmp_path / "t.parquet",
+        compression="zstd",
+    )
     del rows
     assert (tmp_path / "t.parquet").stat().st_size < 2_000
     before = pa.default_memory_pool().max_memory()
@@ -245,28 +276,40 @@ print(read, refused)
 def test_a_damaged_parquet_file_is_read_or_refused(tmp_path: Path) -> None:
     """In a process of its own: pyarrow ends the process if it is asked for a column of a damaged footer."""
     table = {
-        **{"item_id": [str(row) for row in range(40)], "correct": [True, False] * 20, "model": ["a"] * 20 + ["b"] * 20},
+        **{
+            "item_id": [str(row) for row in range(40)],
+            "correct": [True, False] * 20,
+            "model": ["a"] * 20 + ["b"] * 20,
+        },
         **{"choice_logprobs": [[-1.0, -2.0]] * 40, "meta": [{"text": "x", "list": ["y"] * 2}] * 40},
     }
     pq.write_table(pa.table(table), tmp_path / "t.parquet", row_group_size=20)
     command = [sys.executable, "-c", DAMAGED, str(tmp_path / "t.parquet")]
-    read, refused = map(int, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    read, refused = map(
+        int, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    )
     assert read + refused == 400
     assert min(read, refused) > 20
 
 
 @pytest.mark.full("DELTA", reason="further hostile files")
-@pytest.mark.parametrize("encoding", ["PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", "fixed length"])
+@pytest.mark.parametrize(
+    "encoding", ["PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", "fixed length"]
+)
 def test_equal_texts_without_a_dictionary_are_refused_before_they_fill_the_memory(
     encoding: str, tmp_path: Path
 ) -> None:
     path, text = tmp_path / "t.parquet", "x" * 2**20
     if encoding == "fixed length":
-        values = pa.DictionaryArray.from_arrays(pa.array(np.zeros(600, np.int32)), pa.array([text], pa.binary(2**20)))
+        values = pa.DictionaryArray.from_arrays(
+            pa.array(np.zeros(600, np.int32)), pa.array([text], pa.binary(2**20))
+        )
         pq.write_table(pa.table({"t": values}), path, compression="zstd", store_schema=False)
     else:
         table = pa.table({"t": [text] * 600})
-        pq.write_table(table, path, use_dictionary=False, column_encoding={"t": encoding}, compression="zstd")
+        pq.write_table(
+            table, path, use_dictionary=False, column_encoding={"t": encoding}, compression="zstd"
+        )
         del table
     assert path.stat().st_size < 200_000
     # In a process of its own, whose peak does not hold the table above; pages are not in a pool set from Python.
@@ -280,7 +323,9 @@ try:
 except ValueError as error:
     print(pa.default_memory_pool().max_memory(), error)
 """
-    done = subprocess.run([sys.executable, "-c", read, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", read, str(path)], capture_output=True, text=True, check=True
+    )
     peak, _, message = done.stdout.partition(" ")
     assert "to more than 536,870,912 bytes" in message
     assert int(peak) < (2**29 if encoding == "DELTA_BYTE_ARRAY" else 2**26)
@@ -289,7 +334,10 @@ except ValueError as error:
 def test_gzip_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl.gz"
     path.write_bytes(gzip.compress(b"\0" * 2**28))
-    with pytest.raises(ProbeError, match=r"p\.jsonl\.gz: needed a probe in JSONL, got .* more than 67,108,864 bytes"):
+    with pytest.raises(
+        ProbeError,
+        match=r"p\.jsonl\.gz: needed a probe in JSONL, got .* more than 67,108,864 bytes",
+    ):
         read_probe(path)
 
 
@@ -301,7 +349,9 @@ def test_gzip_of_several_members_and_with_padding_is_read_whole(tmp_path: Path) 
     assert read_content(tmp_path / "b.gz", "text") == large
 
 
-def test_gzip_costs_time_in_proportion_to_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gzip_costs_time_in_proportion_to_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given: list[int] = []
 
     class Counting:
@@ -326,16 +376,25 @@ def test_gzip_costs_time_in_proportion_to_its_size(tmp_path: Path, monkeypatch: 
 def test_gzip_that_is_cut_or_followed_by_something_else_is_refused(tmp_path: Path) -> None:
     packed = gzip.compress(os.urandom(2**14)) + gzip.compress(b"two\n")
     sizes = [1, 9, 2**14 - 1, 2**14, 2**14 + 1, len(packed) - 25, len(packed) - 8, len(packed) - 1]
-    for content in (*(packed[:size] for size in sizes), packed + b"rest", packed + b"\0" * 2**15 + b"rest"):
+    for content in (
+        *(packed[:size] for size in sizes),
+        packed + b"rest",
+        packed + b"\0" * 2**15 + b"rest",
+    ):
         (tmp_path / "a.gz").write_bytes(content)
-        with pytest.raises(SnapshotError, match=r"^\S+a\.gz: needed text, and it cannot be read; is it cut\? \(.+\)$"):
+        with pytest.raises(
+            SnapshotError,
+            match=r"^\S+a\.gz: needed text, and it cannot be read; is it cut\? \(.+\)$",
+        ):
             read_content(tmp_path / "a.gz", "text")
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "pipe"])
 def test_a_pipe_or_device_is_refused_and_not_waited_for(tmp_path: Path, path: str) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SnapshotError, match="needed text, got a pipe or device; write it to a file first"):
+    with pytest.raises(
+        SnapshotError, match="needed text, got a pipe or device; write it to a file first"
+    ):
         read_content(tmp_path / path, "text")
 
 
@@ -346,7 +405,10 @@ CUT = "needed a gate, and it cannot be read; is it cut?"
     ("problem", "says"),
     [
         (FileNotFoundError(2, "No such file"), "no such file; needed a gate"),
-        (PermissionError(13, "Permission denied"), "needed a gate, and it cannot be read: Permission denied"),
+        (
+            PermissionError(13, "Permission denied"),
+            "needed a gate, and it cannot be read: Permission denied",
+        ),
         (MemoryError(), f"{CUT} (it does not fit into the memory)"),
         (RecursionError("maximum recursion depth"), f"{CUT} (nested too deeply)"),
         (KeyError("pages"), f"{CUT} (KeyError: 'pages')"),
@@ -355,7 +417,9 @@ CUT = "needed a gate, and it cannot be read; is it cut?"
         (zlib.error("x" * 500), f"{CUT} (" + "x" * 200 + "...)"),
     ],
 )
-def test_what_a_file_does_wrong_is_one_sentence_with_the_cause(problem: Exception, says: str) -> None:
+def test_what_a_file_does_wrong_is_one_sentence_with_the_cause(
+    problem: Exception, says: str
+) -> None:
     with pytest.raises(GateError) as found, file_errors("f", "a gate", GateError):
         raise problem
     assert str(found.value) == f"f: {says}"
@@ -369,10 +433,16 @@ def test_errors_of_ours_pass_unchanged_and_others_are_not_hidden() -> None:
         raise AssertionError
 
 
-@pytest.mark.parametrize("names_it", [True, False], ids=["opening the temporary file", "writing it"])
-def test_the_error_of_a_write_names_the_file_and_not_the_temporary_one(tmp_path: Path, names_it: bool) -> None:
+@pytest.mark.parametrize(
+    "names_it", [True, False], ids=["opening the temporary file", "writing it"]
+)
+def test_the_error_of_a_write_names_the_file_and_not_the_temporary_one(
+    tmp_path: Path, names_it: bool
+) -> None:
     def full(partial: Path) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", *([str(partial)] if names_it else []))
+        raise OSError(
+            errno.ENOSPC, "No space left on device", *([str(partial)] if names_it else [])
+        )
 
     with pytest.raises(OSError, match="No space left on device") as raised:
         write_atomically(tmp_path / "look", full)
@@ -382,7 +452,10 @@ def test_the_error_of_a_write_names_the_file_and_not_the_temporary_one(tmp_path:
 def test_a_failed_write_is_told_with_its_reason_and_its_file(tmp_path: Path) -> None:
     for number in (errno.ENOSPC, errno.EFBIG):
         assert write_problem(OSError(number, "no"), tmp_path) == f"disk full at {tmp_path}"
-    assert write_problem(OSError(errno.EACCES, "Permission denied", "a/b"), tmp_path) == "Permission denied at a/b"
+    assert (
+        write_problem(OSError(errno.EACCES, "Permission denied", "a/b"), tmp_path)
+        == "Permission denied at a/b"
+    )
 
 
 def test_a_small_file_of_many_rows_is_refused_before_it_is_read(tmp_path: Path) -> None:
@@ -390,14 +463,17 @@ def test_a_small_file_of_many_rows_is_refused_before_it_is_read(tmp_path: Path) 
     pq.write_table(pa.table({"correct": pa.array(np.zeros(rows, bool))}), path, row_group_size=rows)
     with (
         pytest.raises(
-            SnapshotError, match=rf"got one of {rows:,} rows in [\d,]+ bytes, more than such a file can hold"
+            SnapshotError,
+            match=rf"got one of {rows:,} rows in [\d,]+ bytes, more than such a file can hold",
         ),
         file_errors(path, "a table"),
     ):
         read_parquet(path)
 
 
-def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without the flush a crash after the rename could leave an empty file under the final name."""
     events = list[str]()
     fsync, replace = os.fsync, Path.replace

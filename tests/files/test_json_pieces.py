@@ -17,8 +17,12 @@ from forgetwatch.files import rows
 from forgetwatch.files.rows import Document, first_object, json_lines, spans
 
 VALUES = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=8)),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=4), inner, max_size=4)),
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=8)
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=4), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -33,7 +37,12 @@ def in_pieces(document: Document) -> Any:
     return document.value()
 
 
-@given(value=VALUES, chunk=st.integers(1, 9), indent=st.sampled_from([None, 1]), ascii_only=st.booleans())
+@given(
+    value=VALUES,
+    chunk=st.integers(1, 9),
+    indent=st.sampled_from([None, 1]),
+    ascii_only=st.booleans(),
+)
 @settings(max_examples=150, derandomize=True)
 def test_a_document_is_the_same_in_pieces_and_at_once(
     value: Any, chunk: int, indent: int | None, ascii_only: bool
@@ -41,7 +50,11 @@ def test_a_document_is_the_same_in_pieces_and_at_once(
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows, "_CHUNK", chunk)
         path = Path(folder) / "a.json"
-        path.write_text(json.dumps(value, indent=indent, ensure_ascii=ascii_only), encoding="utf-8", errors="replace")
+        path.write_text(
+            json.dumps(value, indent=indent, ensure_ascii=ascii_only),
+            encoding="utf-8",
+            errors="replace",
+        )
         expected = json.loads(path.read_text(encoding="utf-8"))
         for read in (in_pieces, Document.value):
             with Document(path) as document:
@@ -49,9 +62,15 @@ def test_a_document_is_the_same_in_pieces_and_at_once(
                 document.end()
 
 
-@given(value=st.dictionaries(st.text("ab", max_size=3), VALUES, min_size=1), chunk=st.integers(1, 9), data=st.data())
+@given(
+    value=st.dictionaries(st.text("ab", max_size=3), VALUES, min_size=1),
+    chunk=st.integers(1, 9),
+    data=st.data(),
+)
 @settings(max_examples=100, derandomize=True)
-def test_a_cut_document_is_refused_in_pieces_and_at_once(value: Any, chunk: int, data: st.DataObject) -> None:
+def test_a_cut_document_is_refused_in_pieces_and_at_once(
+    value: Any, chunk: int, data: st.DataObject
+) -> None:
     content = json.dumps(value).encode()
     content = content[: data.draw(st.integers(0, len(content) - 1))]
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -64,12 +83,27 @@ def test_a_cut_document_is_refused_in_pieces_and_at_once(value: Any, chunk: int,
 
 
 @pytest.mark.parametrize(
-    "text", ['{"a": 1 "b": 2}', '{"a" 1}', "{1: 2}", "[1 2]", "[1, 2}", '{"a": tru}', "[1, 2", '{"a"}', "", '["\x01"]']
+    "text",
+    [
+        '{"a": 1 "b": 2}',
+        '{"a" 1}',
+        "{1: 2}",
+        "[1 2]",
+        "[1, 2}",
+        '{"a": tru}',
+        "[1, 2",
+        '{"a"}',
+        "",
+        '["\x01"]',
+    ],
 )
 def test_invalid_json_is_refused_in_pieces(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.json"
     path.write_text(text)
-    with Document(path) as document, pytest.raises(SnapshotError, match=r"a.json: needed .*\(near byte \d+\)"):
+    with (
+        Document(path) as document,
+        pytest.raises(SnapshotError, match=r"a.json: needed .*\(near byte \d+\)"),
+    ):
         in_pieces(document)
 
 
@@ -78,7 +112,9 @@ def test_text_after_the_document_is_refused(tmp_path: Path) -> None:
     path.write_text("[1] \n [2]")
     with Document(path) as document:
         assert in_pieces(document) == [1]
-        with pytest.raises(SnapshotError, match=r"needed the end of the document, got '\[2\]' \(near byte 6\)"):
+        with pytest.raises(
+            SnapshotError, match=r"needed the end of the document, got '\[2\]' \(near byte 6\)"
+        ):
             document.end()
 
 
@@ -102,7 +138,9 @@ def test_lines_are_numbered_and_empty_ones_left_out(tmp_path: Path) -> None:
         ("3", {}),
     ],
 )
-def test_the_first_object_of_a_file_is_found_in_every_layout(tmp_path: Path, text: str, found: dict[str, str]) -> None:
+def test_the_first_object_of_a_file_is_found_in_every_layout(
+    tmp_path: Path, text: str, found: dict[str, str]
+) -> None:
     path = tmp_path / "a"
     path.write_text(text)
     assert first_object(path) == found
@@ -122,12 +160,20 @@ def picked(data: bytes, wanted: Collection[str]) -> dict[str, Any]:
 
 @settings(max_examples=100, derandomize=True, deadline=None)
 @given(st.dictionaries(st.text(), VALUES), st.booleans(), st.sampled_from([None, 1]))
-def test_picked_members_are_those_of_json(document: dict[str, Any], ascii_only: bool, indent: int | None) -> None:
-    data = json.dumps(document, ensure_ascii=ascii_only, indent=indent).encode("utf-8", "surrogatepass")
-    if not ascii_only and any("\ud800" <= mark <= "\udfff" for mark in data.decode("utf-8", "surrogatepass")):
+def test_picked_members_are_those_of_json(
+    document: dict[str, Any], ascii_only: bool, indent: int | None
+) -> None:
+    data = json.dumps(document, ensure_ascii=ascii_only, indent=indent).encode(
+        "utf-8", "surrogatepass"
+    )
+    if not ascii_only and any(
+        "\ud800" <= mark <= "\udfff" for mark in data.decode("utf-8", "surrogatepass")
+    ):
         return
     assert picked(data, document) == document
-    assert picked(data, set(list(document)[:1])) == {name: document[name] for name in list(document)[:1]}
+    assert picked(data, set(list(document)[:1])) == {
+        name: document[name] for name in list(document)[:1]
+    }
 
 
 @settings(max_examples=100, derandomize=True, deadline=None)
@@ -140,11 +186,18 @@ def test_the_spans_of_a_list_are_its_elements(document: list[Any]) -> None:
 @settings(max_examples=100, derandomize=True, deadline=None)
 @given(st.data())
 def test_a_cut_or_damaged_text_is_a_value_error_or_read(data: st.DataObject) -> None:
-    text = bytearray(b'{"id": 7, "input": "a \\"b\\" [", "scores": {"match": {"value": [1, 2.5, null]}}, "x": {}}')
+    text = bytearray(
+        b'{"id": 7, "input": "a \\"b\\" [", "scores": {"match": {"value": [1, 2.5, null]}}, "x": {}}'
+    )
     for _ in range(data.draw(st.integers(0, 3))):
         text[data.draw(st.integers(0, len(text) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(ValueError):
-        assert picked(bytes(text[: data.draw(st.integers(0, len(text)))]), ("id", "input", "scores", "x")) is not None
+        assert (
+            picked(
+                bytes(text[: data.draw(st.integers(0, len(text)))]), ("id", "input", "scores", "x")
+            )
+            is not None
+        )
 
 
 @pytest.mark.parametrize(

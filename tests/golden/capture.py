@@ -88,13 +88,22 @@ COMPARISONS = {
     ),
     "passages": Case(_pair("mixed"), gates=(("--fail-if", "bits_per_byte_change>0.01"),)),
     "texts": Case(_pair("texts"), flips=None),
-    "clusters": Case(_pair("clusters"), ("--categories", "labels.csv"), extra=(("--by", "task", "--detail"),)),
+    "clusters": Case(
+        _pair("clusters"), ("--categories", "labels.csv"), extra=(("--by", "task", "--detail"),)
+    ),
     "samples": Case(_pair("samples"), extra=(("--samples", "first", "--detail"),)),
     "harness": Case(
-        ("harness-base", "harness-tuned"), ("--metric", "acc_norm"), {"metric": "acc_norm"}, ("--metric", "acc_norm")
+        ("harness-base", "harness-tuned"),
+        ("--metric", "acc_norm"),
+        {"metric": "acc_norm"},
+        ("--metric", "acc_norm"),
     ),
-    "vanished": Case(_pair("gone"), gates=(("--no-worse-than", "2%"), ("--fail-if", "newly_unscored>5"))),
-    "unlike_items": Case(("one.csv", "two.csv"), ("--on-mismatch", "intersect"), {"on_mismatch": "intersect"}, None),
+    "vanished": Case(
+        _pair("gone"), gates=(("--no-worse-than", "2%"), ("--fail-if", "newly_unscored>5"))
+    ),
+    "unlike_items": Case(
+        ("one.csv", "two.csv"), ("--on-mismatch", "intersect"), {"on_mismatch": "intersect"}, None
+    ),
     "several": Case(
         ("start.parquet", "mild.parquet", "strong.parquet", "ruined.parquet"),
         ("--target", "target.csv"),
@@ -130,7 +139,9 @@ def capture(case: str, folder: Path) -> dict[str, str]:
 
 def golden(case: str) -> dict[str, str]:
     """The stored outputs of one case by file name."""
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted((OUTPUTS / case).glob("*"))}
+    return {
+        path.name: path.read_text(encoding="utf-8") for path in sorted((OUTPUTS / case).glob("*"))
+    }
 
 
 # Entry points
@@ -139,7 +150,9 @@ def golden(case: str) -> dict[str, str]:
 def _comparison(case: Case) -> dict[str, str]:
     made = _shown("compare", case)
     for number, options in enumerate(case.gates, 1):
-        made[f"gate-{number}.txt"] = _called("compare", *case.sides, *case.options, *options, table=False)
+        made[f"gate-{number}.txt"] = _called(
+            "compare", *case.sides, *case.options, *options, table=False
+        )
     if case.flips is not None:
         made["flips.txt"] = _flips(*case.sides, *case.flips, whole=case.whole)
     if case.settings is not None:
@@ -176,10 +189,14 @@ def _shown(command: str, case: Case) -> dict[str, str]:
     made["csv.txt"] = _table(Path("out.csv").read_text())
     for number, options in enumerate(case.extra, 1):
         made[f"table-{number}.txt"] = _called(*given, *options)
-    if command == "compare" and case.whole:  # once as in a terminal, which is wider, with its styles
+    if (
+        command == "compare" and case.whole
+    ):  # once as in a terminal, which is wider, with its styles
         wide = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "100"}
         made["terminal.txt"] = _called(*given, env=wide).replace("\x1b", "\\x1b")
-        made["document.txt"] += _document(_called(*given, "--json", "-")).partition("\n")[0] + " on standard output\n"
+        made["document.txt"] += (
+            _document(_called(*given, "--json", "-")).partition("\n")[0] + " on standard output\n"
+        )
     return made
 
 
@@ -194,7 +211,9 @@ def _flips(*given: str, whole: bool) -> str:
 def _called(*arguments: str, table: bool = True, env: dict[str, str] | None = None) -> str:
     """What a call of the command line prints: its table, or else its exit status, last line and standard error."""
     plain = {"COLUMNS": "100", "GITHUB_STEP_SUMMARY": "", "FORGETWATCH_TRACEBACK": ""}
-    colours = dict.fromkeys(("FORCE_COLOR", "NO_COLOR", "COLORTERM", "TTY_COMPATIBLE", "TTY_INTERACTIVE"))
+    colours = dict.fromkeys(
+        ("FORCE_COLOR", "NO_COLOR", "COLORTERM", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+    )
     done = CliRunner().invoke(app, list(arguments), env={**colours, **plain, **(env or {})})
     if isinstance(done.exception, ForgetwatchError):
         return f"refused: {done.exception}\n"
@@ -206,19 +225,27 @@ def _called(*arguments: str, table: bool = True, env: dict[str, str] | None = No
     return done.stdout
 
 
-def _tracked(comparison: Comparison, *, full: bool = True, trajectory: Trajectory | None = None) -> str:
+def _tracked(
+    comparison: Comparison, *, full: bool = True, trajectory: Trajectory | None = None
+) -> str:
     """Rows of a tracker: by default one ``name value`` a line, and in full a line for each quantity of all groups."""
     from forgetwatch.report.tracker_rows import tracker_row
 
-    text = "".join(f"{name} {_number(value)}\n" for name, value in tracker_row(comparison, seconds=1.5).items())
+    text = "".join(
+        f"{name} {_number(value)}\n" for name, value in tracker_row(comparison, seconds=1.5).items()
+    )
     if not full:
         return text
     of: dict[str, dict[str, str]] = {}
-    for name, value in tracker_row(comparison, seconds=1.5, full=True, trajectory=trajectory).items():
+    for name, value in tracker_row(
+        comparison, seconds=1.5, full=True, trajectory=trajectory
+    ).items():
         group, _, quantity = name.rpartition("/")
         of.setdefault(group, {})[quantity] = _number(value)
     names = dict.fromkeys(name for group in of.values() for name in group)
-    lines = [f"{name}: {_wrapped([group.get(name, '-') for group in of.values()])}\n" for name in names]
+    lines = [
+        f"{name}: {_wrapped([group.get(name, '-') for group in of.values()])}\n" for name in names
+    ]
     return f"{text}full, of {' '.join(of)}\n{''.join(lines)}"
 
 
@@ -227,7 +254,9 @@ def _tracked(comparison: Comparison, *, full: bool = True, trajectory: Trajector
 
 def _plain(text: str) -> str:
     """Text without what differs from call to call: the date and version of a page, digits beyond the ninth."""
-    text = re.sub(r"Made by forgetwatch \S+ on [\d-]+ [\d:]+ UTC", "Made by forgetwatch VERSION on DATE", text)
+    text = re.sub(
+        r"Made by forgetwatch \S+ on [\d-]+ [\d:]+ UTC", "Made by forgetwatch VERSION on DATE", text
+    )
     text = re.sub(r'content="forgetwatch [^"]*"', 'content="forgetwatch VERSION"', text)
     text = re.sub(r"-?\d+\.\d{7,}(e[+-]?\d+)?", lambda found: _number(float(found[0])), text)
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
@@ -255,10 +284,14 @@ def _document(text: str) -> str:
             for number, one in enumerate(value, 1):
                 # Of all looks but the last, and of all comparisons, the groups beside the whole are a digest.
                 if number < len(value) and "groups" in (of := one.get("comparison", one)):
-                    of["groups"][1:] = [{"digest": _digest(_document(json.dumps(of["groups"][1:])))}]
+                    of["groups"][1:] = [
+                        {"digest": _digest(_document(json.dumps(of["groups"][1:])))}
+                    ]
                 add(f"{path}[]", one)
         else:
-            shown = f"[{', '.join(map(_number, value))}]" if isinstance(value, list) else _number(value)
+            shown = (
+                f"[{', '.join(map(_number, value))}]" if isinstance(value, list) else _number(value)
+            )
             values.setdefault(path.removeprefix("."), []).append(shown)
 
     add("", json.loads(text))
@@ -275,7 +308,9 @@ def _table(text: str) -> str:
     """A CSV table as one list of values for each column."""
     header, *rows = csv.reader(text.splitlines())
     columns = zip(header, zip(*rows, strict=True), strict=True)
-    return "".join(f"{name}: {_wrapped([value or '-' for value in some])}\n" for name, some in columns)
+    return "".join(
+        f"{name}: {_wrapped([value or '-' for value in some])}\n" for name, some in columns
+    )
 
 
 def _wrapped(values: list[str]) -> str:
@@ -292,7 +327,9 @@ def _wrapped(values: list[str]) -> str:
 def _cut(made: dict[str, str]) -> dict[str, str]:
     """The outputs without documents and tables of numbers, with digests in place of what other outputs hold too."""
     page, method = made["page.html"].split('<section id="method">')
-    page = re.sub(r"(?<=>)[^<>]{150,}(?=</(?:p|figcaption)>)", lambda found: _digest(found[0]), page)
+    page = re.sub(
+        r"(?<=>)[^<>]{150,}(?=</(?:p|figcaption)>)", lambda found: _digest(found[0]), page
+    )
     numbers = ("document.txt", "csv.txt")
     made = {name: text for name, text in made.items() if name not in numbers}
     made["page.html"] = f"{page}method: {_digest(method)}\n"

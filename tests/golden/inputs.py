@@ -29,13 +29,26 @@ COLOURS = (" red", " green", " blue", " dark grey")
 
 def write_inputs(folder: Path) -> None:
     """Write all inputs into a folder."""
-    for write in (_choices, _letters, _written, _passages, _clusters, _samples, _harness, _vanished, _several, _tables):
+    for write in (
+        _choices,
+        _letters,
+        _written,
+        _passages,
+        _clusters,
+        _samples,
+        _harness,
+        _vanished,
+        _several,
+        _tables,
+    ):
         write(folder)
     _budget_run(folder / "budget")
     _plain_run(folder / "plain")
     _second_stage(folder / "stage2")
     (folder / "labels.csv").write_text("task,category\nreading,Texts\nlogic-*,Logic\nunused,None\n")
-    (folder / "target.csv").write_text("after,pass@1\nmild.parquet,0.52\nstrong.parquet,0.71\nruined.parquet,0.64\n")
+    (folder / "target.csv").write_text(
+        "after,pass@1\nmild.parquet,0.52\nstrong.parquet,0.71\nruined.parquet,0.64\n"
+    )
 
 
 # Choices with scores
@@ -58,7 +71,9 @@ class Model:
             scores.append(one)
         return cls(items, tuple(scores))
 
-    def moved(self, rng: Rng, *, noise: float, fall: Callable[[Item], float] = lambda _: 0.0) -> Model:
+    def moved(
+        self, rng: Rng, *, noise: float, fall: Callable[[Item], float] = lambda _: 0.0
+    ) -> Model:
         """The model with noise on every score, and right options that fell by some nats."""
         scores = []
         for item, old in zip(self.items, self.scores, strict=True):
@@ -69,7 +84,10 @@ class Model:
 
     def rows(self, rng: Rng, *, mass: float = 0.8) -> list[dict[str, Any]]:
         """Rows of a snapshot; the options have about `mass` of the probability together."""
-        return [self._row(rng, item, one, mass) for item, one in zip(self.items, self.scores, strict=True)]
+        return [
+            self._row(rng, item, one, mass)
+            for item, one in zip(self.items, self.scores, strict=True)
+        ]
 
     def _row(self, rng: Rng, item: Item, scores: Floats, mass: float) -> dict[str, Any]:
         total = min(0.999, mass * rng.uniform(0.7, 1.2))
@@ -122,8 +140,20 @@ def _question(i: int, *, k: int | None = None) -> Item:
 
 
 def _meta(probe: Probe, model: str, **more: Any) -> dict[str, Any]:
-    of = {"name": probe.name, "fingerprint": probe.fingerprint, "items": len(probe), **probe.settings}
-    return {"model": model, "probe": of, "scorer": "loglikelihood/4", "engine": "transformers", "noise": 0.01, **more}
+    of = {
+        "name": probe.name,
+        "fingerprint": probe.fingerprint,
+        "items": len(probe),
+        **probe.settings,
+    }
+    return {
+        "model": model,
+        "probe": of,
+        "scorer": "loglikelihood/4",
+        "engine": "transformers",
+        "noise": 0.01,
+        **more,
+    }
 
 
 def _snapshot(rows: Sequence[dict[str, Any]], meta: dict[str, Any]) -> Snapshot:
@@ -132,11 +162,25 @@ def _snapshot(rows: Sequence[dict[str, Any]], meta: dict[str, Any]) -> Snapshot:
     return Snapshot.from_columns({name: [row.get(name) for row in rows] for name in names}, meta)
 
 
-def _without(rows: list[dict[str, Any]], which: Sequence[int], outcome: str) -> list[dict[str, Any]]:
+def _without(
+    rows: list[dict[str, Any]], which: Sequence[int], outcome: str
+) -> list[dict[str, Any]]:
     """The rows, some of them without an outcome."""
-    lost = ("chosen", "correct", "choice_logprobs", "gold_share", "option_mass", "free_correct", "margin", "unstable")
+    lost = (
+        "chosen",
+        "correct",
+        "choice_logprobs",
+        "gold_share",
+        "option_mass",
+        "free_correct",
+        "margin",
+        "unstable",
+    )
     lost += ("output", "in_form")
-    return [{**row, **dict.fromkeys(lost), "outcome": outcome} if i in which else row for i, row in enumerate(rows)]
+    return [
+        {**row, **dict.fromkeys(lost), "outcome": outcome} if i in which else row
+        for i, row in enumerate(rows)
+    ]
 
 
 def _save(folder: Path, **snapshots: Snapshot) -> None:
@@ -162,14 +206,24 @@ def _choices(folder: Path) -> None:
         if name == "tuned":
             rows = _without(rows, (4, 70), "unscored: 900 tokens, and the model reads 512")
         rows += _answers(rng, sums, right)
-        _save(folder, **{name: _snapshot(rows, _meta(probe, "org/base" if name == "again" else f"org/{name}", step=0))})
+        _save(
+            folder,
+            **{
+                name: _snapshot(
+                    rows, _meta(probe, "org/base" if name == "again" else f"org/{name}", step=0)
+                )
+            },
+        )
 
 
 def _letters(folder: Path) -> None:
     """Letters of listed options; some questions have two right ones."""
     rng = np.random.default_rng(12)
     items = [_question(i, k=4) for i in range(120)]
-    items = [replace(item, answer=(i % 4, (i + 1) % 4)) if i % 10 == 0 else item for i, item in enumerate(items)]
+    items = [
+        replace(item, answer=(i % 4, (i + 1) % 4)) if i % 10 == 0 else item
+        for i, item in enumerate(items)
+    ]
     probe = Probe(items, name="lettered", scoring="letters")
     base = Model.of(rng, items, lift=1.5)
     tuned = base.moved(rng, noise=0.5, fall=lambda item: 1.0 if item.category == "Law" else 0.0)
@@ -187,17 +241,30 @@ def _letters(folder: Path) -> None:
 
 def _sums(number: int) -> list[Item]:
     return [
-        Item(id=f"sum{i}", task="sums", category="Sums", prompt=f"What is {i} + 7?", answer=str(i + 7), match="number")
+        Item(
+            id=f"sum{i}",
+            task="sums",
+            category="Sums",
+            prompt=f"What is {i} + 7?",
+            answer=str(i + 7),
+            match="number",
+        )
         for i in range(number)
     ]
 
 
-def _answers(rng: Rng, items: Sequence[Item], right: float, *, form: float = 0.9) -> list[dict[str, Any]]:
+def _answers(
+    rng: Rng, items: Sequence[Item], right: float, *, form: float = 0.9
+) -> list[dict[str, Any]]:
     """Rows of generated answers, right with one probability and in their form with another."""
     rows = []
     for i, item in enumerate(items):
         is_right, in_form = bool(rng.random() < right), bool(rng.random() < form)
-        text = f"It is {i + 7 if is_right else i + 9}." if in_form else f"Well: {'so ' * (i % 3)}who knows {i}"
+        text = (
+            f"It is {i + 7 if is_right else i + 9}."
+            if in_form
+            else f"Well: {'so ' * (i % 3)}who knows {i}"
+        )
         graded = is_right and in_form
         rows.append({**_names(item), "correct": graded, "output": text, "in_form": in_form})
     return rows
@@ -209,13 +276,21 @@ def _written(folder: Path) -> None:
     choices, sums = [_question(i, k=4) for i in range(60)], _sums(40)
     probe = Probe([*choices, *sums], name="written", scoring="generate")
     probe.save(folder / "written.jsonl")
-    for name, right, form in (("written-base", 0.8, 0.95), ("written-again", 0.78, 0.95), ("written-tuned", 0.55, 0.7)):
+    for name, right, form in (
+        ("written-base", 0.8, 0.95),
+        ("written-again", 0.78, 0.95),
+        ("written-tuned", 0.55, 0.7),
+    ):
         rows = _answers(rng, [*choices, *sums], right, form=form)
         for row, item in zip(rows, choices, strict=False):
             chosen = item.answers[0] if row["correct"] else (item.answers[0] + 1) % 4
             row |= {"k": 4, "gold": item.answers[0], "chosen": chosen if row["in_form"] else None}
             row |= {"forced_correct": row["correct"] or bool(rng.random() < 0.5)}
-            row |= {"output": f"So the answer is {'ABCD'[chosen]}." if row["in_form"] else "I cannot say"}
+            row |= {
+                "output": f"So the answer is {'ABCD'[chosen]}."
+                if row["in_form"]
+                else "I cannot say"
+            }
             row |= {"outcome": "ok" if row["in_form"] else "no answer"}
         if name == "written-tuned":
             rows = _without(rows, (7, 77), "unscored: the model cannot generate here")
@@ -230,7 +305,13 @@ def _written(folder: Path) -> None:
 def _passage(i: int) -> Item:
     subject = ("News", "Code")[i % 2]
     text = " ".join(f"word{(i * 7 + j) % 41}" for j in range(20 + i % 5))
-    return Item(id=f"text{i}", task=f"passages:{subject.lower()}", category=subject, prompt="", choices=(text,))
+    return Item(
+        id=f"text{i}",
+        task=f"passages:{subject.lower()}",
+        category=subject,
+        prompt="",
+        choices=(text,),
+    )
 
 
 def _read(items: Sequence[Item], bits: Floats) -> list[dict[str, Any]]:
@@ -238,7 +319,11 @@ def _read(items: Sequence[Item], bits: Floats) -> list[dict[str, Any]]:
     rows = []
     for item, value in zip(items, bits.tolist(), strict=True):
         size = len(item.choices[0].encode())
-        scores = {"choice_logprobs": [-value * size * float(np.log(2))], "choice_bytes": [size], "choice_chars": [size]}
+        scores = {
+            "choice_logprobs": [-value * size * float(np.log(2))],
+            "choice_bytes": [size],
+            "choice_chars": [size],
+        }
         rows.append({**_names(item), **scores, "choice_tokens": [len(item.choices[0].split())]})
     return rows
 
@@ -251,13 +336,22 @@ def _passages(folder: Path) -> None:
     tuned = base.moved(rng, noise=0.5, fall=lambda item: 0.6)
     bits = rng.uniform(0.8, 1.6, len(texts))
     worse = bits + rng.normal(0.06, 0.03, len(texts)) * (np.arange(len(texts)) % 2)
-    both, alone = Probe([*questions, *texts], name="texts and questions"), Probe(texts, name="texts")
+    both, alone = (
+        Probe([*questions, *texts], name="texts and questions"),
+        Probe(texts, name="texts"),
+    )
     for name, model, now in (("base", base, bits), ("tuned", tuned, worse)):
         read = _read(texts, now)
         if name == "tuned":
             read = _without(read, (5,), "unscored: 900 tokens, and the model reads 512")
         mixed = _snapshot(model.rows(rng) + read, _meta(both, f"mixed-{name}"))
-        _save(folder, **{f"mixed-{name}": mixed, f"texts-{name}": _snapshot(read, _meta(alone, f"texts-{name}"))})
+        _save(
+            folder,
+            **{
+                f"mixed-{name}": mixed,
+                f"texts-{name}": _snapshot(read, _meta(alone, f"texts-{name}")),
+            },
+        )
 
 
 # Bare outcomes
@@ -307,7 +401,11 @@ def _vanished(folder: Path) -> None:
     probe = Probe(items, name="vanishing")
     base = Model.of(rng, items)
     tuned = base.moved(rng, noise=0.5)
-    rows = _without(tuned.rows(rng), [*range(0, 40, 3), *range(100, 106)], "unscored: the model cannot generate here")
+    rows = _without(
+        tuned.rows(rng),
+        [*range(0, 40, 3), *range(100, 106)],
+        "unscored: the model cannot generate here",
+    )
     for name, some in (("gone-base", base.rows(rng)), ("gone-tuned", rows)):
         _save(folder, **{name: _snapshot(some, _meta(probe, name))})
 
@@ -320,7 +418,9 @@ def _several(folder: Path) -> None:
     base = Model.of(rng, items)
     _save(folder, start=_snapshot(base.rows(rng), _meta(probe, "start")))
     for name, fall in (("mild", 0.1), ("strong", 0.9), ("ruined", 2.5)):
-        moved = base.moved(rng, noise=0.4, fall=lambda item, fall=fall: fall if item.category != "Arts" else 0.0)
+        moved = base.moved(
+            rng, noise=0.4, fall=lambda item, fall=fall: fall if item.category != "Arts" else 0.0
+        )
         _save(folder, **{name: _snapshot(moved.rows(rng), _meta(probe, name))})
 
 
@@ -349,22 +449,34 @@ def _harness(folder: Path) -> None:
             for i in range(40):
                 choices = [f"{word} {i}" for word in words]
                 lengths = np.array([len(choice) for choice in choices])
-                scores = -1.1 * lengths + rng.normal(0, 9, 4) + np.eye(4)[i % 4] * (12 if run == "base" else 7)
+                scores = (
+                    -1.1 * lengths
+                    + rng.normal(0, 9, 4)
+                    + np.eye(4)[i % 4] * (12 if run == "base" else 7)
+                )
                 rows.append(_harness_row(i, task, scores, choices, lengths))
             text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-            (at / f"samples_{task}_2026-01-02T03-04-05.000006.jsonl").write_text(text, encoding="utf-8")
+            (at / f"samples_{task}_2026-01-02T03-04-05.000006.jsonl").write_text(
+                text, encoding="utf-8"
+            )
 
 
-def _harness_row(i: int, task: str, scores: Floats, choices: list[str], lengths: NDArray[np.int64]) -> dict[str, Any]:
+def _harness_row(
+    i: int, task: str, scores: Floats, choices: list[str], lengths: NDArray[np.int64]
+) -> dict[str, Any]:
     gold, question = i % 4, f"{task}: what is seen in picture {i}?"
-    graded = {"acc": float(scores.argmax() == gold), "acc_norm": float((scores / lengths).argmax() == gold)}
+    graded = {
+        "acc": float(scores.argmax() == gold),
+        "acc_norm": float((scores / lengths).argmax() == gold),
+    }
     answers = [[str(float(score)), "False"] for score in scores]
     return {
         "doc_id": i,
         "doc": {"question": question, "choices": choices, "answer": gold},
         "target": str(gold),
         "arguments": {
-            f"gen_args_{n}": {"arg_0": f"{question}\nAnswer:", "arg_1": f" {c}"} for n, c in enumerate(choices)
+            f"gen_args_{n}": {"arg_0": f"{question}\nAnswer:", "arg_1": f" {c}"}
+            for n, c in enumerate(choices)
         },
         "resps": [[answer] for answer in answers],
         "filtered_resps": answers,
@@ -380,7 +492,9 @@ def _harness_row(i: int, task: str, scores: Floats, choices: list[str], lengths:
 # Runs
 
 
-def _write_run(folder: Path, probe: Probe, looks: Sequence[Snapshot], *, run: str, **described: Any) -> None:
+def _write_run(
+    folder: Path, probe: Probe, looks: Sequence[Snapshot], *, run: str, **described: Any
+) -> None:
     """Write a run folder; the first look is the baseline.
 
     Args:
@@ -416,8 +530,18 @@ def _drift(step: int) -> dict[str, Any]:
     def of(scale: float) -> dict[str, Any]:
         kl = scale * step / 1000
         return {
-            **{"completions": 24, "tokens": 711, "kl_sampled": 1.1 * kl, "kl_sampled_se": 0.2 * kl + 1e-4},
-            **{"overlap": float(np.exp(-4 * kl)), "overlap_se": 0.01, "kl_summed": kl, "kl_summed_se": 0.1 * kl},
+            **{
+                "completions": 24,
+                "tokens": 711,
+                "kl_sampled": 1.1 * kl,
+                "kl_sampled_se": 0.2 * kl + 1e-4,
+            },
+            **{
+                "overlap": float(np.exp(-4 * kl)),
+                "overlap_se": 0.01,
+                "kl_summed": kl,
+                "kl_summed_se": 0.1 * kl,
+            },
             "floor": {"kl_sampled": 2e-7, "kl_summed": 3e-8},
         }
 
@@ -427,15 +551,31 @@ def _drift(step: int) -> dict[str, Any]:
 def _budget_run(folder: Path) -> None:
     """A run with a budget: a prefix of the probe without generated answers, drift, a null, a resume and findings."""
     rng = np.random.default_rng(21)
-    questions, texts, sums = [_question(i) for i in range(200)], [_passage(i) for i in range(16)], _sums(12)
-    mixed = [*questions[:70], *texts[:8], *sums[:6], *questions[70:150], *texts[8:12], *questions[150:], *texts[12:]]
+    questions, texts, sums = (
+        [_question(i) for i in range(200)],
+        [_passage(i) for i in range(16)],
+        _sums(12),
+    )
+    mixed = [
+        *questions[:70],
+        *texts[:8],
+        *sums[:6],
+        *questions[70:150],
+        *texts[8:12],
+        *questions[150:],
+        *texts[12:],
+    ]
     probe = Probe([*mixed, *sums[6:]], name="budgeted")
     prefix = 168
     base = Model.of(rng, questions)
     bits, slope = rng.uniform(0.8, 1.6, len(texts)), rng.uniform(0, 0.05, len(texts))
 
     def look(step: int, *, noise: float, whole: bool = False) -> Snapshot:
-        fallen = base.moved(rng, noise=noise, fall=lambda item: step / 150 if item.category == "Math" else step / 900)
+        fallen = base.moved(
+            rng,
+            noise=noise,
+            fall=lambda item: step / 150 if item.category == "Math" else step / 900,
+        )
         rows = {row["item_id"]: row for row in fallen.rows(rng, mass=0.9 - step / 1500)}
         rows |= {row["item_id"]: row for row in _read(texts, bits + slope * step / 100)}
         written = _answers(rng, sums, 0.8)
@@ -447,7 +587,10 @@ def _budget_run(folder: Path) -> None:
             meta["probe"] |= {"items": prefix, "of": len(probe), "missing_categories": ["Sums"]}
         return _snapshot([rows[item.id] for item in probe.items[: None if whole else prefix]], meta)
 
-    looks = [look(0, noise=0.0, whole=True), *(look(step, noise=0.3) for step in (100, 200, 300, 400, 500, 600))]
+    looks = [
+        look(0, noise=0.0, whole=True),
+        *(look(step, noise=0.3) for step in (100, 200, 300, 400, 500, 600)),
+    ]
     findings = [
         GuardFinding("alarm", "category:Math", 300, "ALARM net Math, step 300"),
         GuardFinding("policy", "all accuracy", 400, "all accuracy, step 400: beyond the limit"),
@@ -467,7 +610,9 @@ def _plain_looks(steps: Sequence[int], *, seed: int, begin: float) -> tuple[Prob
     fall = {"Math": 0.015, "Law": 0.004, "Arts": -0.004}
     looks = []
     for step in steps:
-        model = base.moved(rng, noise=0.3, fall=lambda item, by=step + begin: fall[item.category] * by)
+        model = base.moved(
+            rng, noise=0.3, fall=lambda item, by=step + begin: fall[item.category] * by
+        )
         looks.append(_snapshot(model.rows(rng), _meta(probe, "org/plain", step=step)))
     return probe, looks
 

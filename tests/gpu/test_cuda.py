@@ -64,7 +64,9 @@ def assert_like_single_rows(network: Any, items: Probe) -> Scorer:
     single = Scorer(items, TOK, network, layout="rows").score(network)
     assert logprobs(shared) == pytest.approx(logprobs(single), abs=HALF)
     changed = shared.ints("chosen") != single.ints("chosen")
-    assert not (changed & ~np.array(shared.table["unstable"].to_pylist()) & (single.floats("margin") > HALF)).any()
+    assert not (
+        changed & ~np.array(shared.table["unstable"].to_pylist()) & (single.floats("margin") > HALF)
+    ).any()
     return scorer
 
 
@@ -79,7 +81,8 @@ def test_shared_rows_agree_with_single_ones_in_half_precision(attention: str) ->
 def test_a_mixture_of_experts_in_half_precision_is_scored_within_its_own_noise(seed: int) -> None:
     network, items = experts(seed=seed), probe(ITEMS)
     single, alone = (
-        logprobs(Scorer(items, TOK, network, layout="rows", token_budget=budget).score(network)) for budget in (4096, 1)
+        logprobs(Scorer(items, TOK, network, layout="rows", token_budget=budget).score(network))
+        for budget in (4096, 1)
     )
     # Batches of other sizes send other numbers of tokens to an expert, whose sums are then rounded differently.
     noise = float(np.abs(single - alone).max())
@@ -95,7 +98,9 @@ def test_log_likelihoods_are_those_of_the_models_own_logits() -> None:
     found = score(network, TOK, items).table["choice_logprobs"].to_pylist()
     for item, values in zip(items, found, strict=True):
         context = tuple(TOK(str(item.prompt))["input_ids"])
-        expected = [_alone(network, context, tuple(TOK(choice)["input_ids"])) for choice in item.choices]
+        expected = [
+            _alone(network, context, tuple(TOK(choice)["input_ids"])) for choice in item.choices
+        ]
         assert values == pytest.approx(expected, abs=1e-3 if ON_CUDA else 1e-4)
 
 
@@ -158,7 +163,9 @@ def test_a_disabled_adapter_gives_the_base() -> None:
     peft = pytest.importorskip("peft")
     network = wide()
     plain = logprobs(score(network, TOK, probe()))
-    adapted = peft.get_peft_model(network, peft.LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False))
+    adapted = peft.get_peft_model(
+        network, peft.LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False)
+    )
     with adapted.disable_adapter():
         assert logprobs(score(adapted, TOK, probe())) == pytest.approx(plain, abs=1e-3)
 
@@ -190,7 +197,9 @@ def test_a_look_compiles_nothing_and_leaves_compiled_code_in_use() -> None:
     from torch._dynamo.utils import counters
 
     network = model(TOK).to(DEVICE).train()
-    network.compile(backend="inductor" if ON_CUDA else "eager")  # in place, as regional compilation does
+    network.compile(
+        backend="inductor" if ON_CUDA else "eager"
+    )  # in place, as regional compilation does
     ids = torch.randint(5, len(TOK), (2, 16), device=DEVICE)
     network(input_ids=ids)
     graphs = counters["stats"]["unique_graphs"]
@@ -222,7 +231,10 @@ def test_liger_kernels_score_as_the_plain_model() -> None:
     # Liger replaces classes of transformers: in a process of its own.
     done = subprocess.run(
         [sys.executable, "-c", _LIGER, str(ITEMS)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent), *sys.path])},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent), *sys.path]),
+        },
         check=False,
         capture_output=True,
         text=True,
@@ -271,10 +283,14 @@ def arguments(folder: Path, **options: Any) -> Any:
 
     settings = {"max_steps": 4, "per_device_train_batch_size": 2, "learning_rate": 1e-3, "seed": 3}
     quiet = {"report_to": "none", "disable_tqdm": True, "save_strategy": "no", "logging_steps": 2}
-    return TrainingArguments(output_dir=str(folder), use_cpu=not ON_CUDA, bf16=True, **{**settings, **quiet, **options})
+    return TrainingArguments(
+        output_dir=str(folder), use_cpu=not ON_CUDA, bf16=True, **{**settings, **quiet, **options}
+    )
 
 
-def trained(folder: Path, callbacks: list[Any], *, tok: Any = TOK, network: Any = None, **options: Any) -> Any:
+def trained(
+    folder: Path, callbacks: list[Any], *, tok: Any = TOK, network: Any = None, **options: Any
+) -> Any:
     """Weights after training in transformers' own Trainer, in mixed precision."""
     pytest.importorskip("accelerate")  # the Trainer needs it
     from transformers import Trainer
@@ -291,9 +307,13 @@ def trained(folder: Path, callbacks: list[Any], *, tok: Any = TOK, network: Any 
     return torch.cat([weight.detach().float().cpu().flatten() for weight in network.parameters()])
 
 
-def test_a_callback_in_a_trainer_takes_its_looks_and_leaves_the_training_alone(tmp_path: Path) -> None:
+def test_a_callback_in_a_trainer_takes_its_looks_and_leaves_the_training_alone(
+    tmp_path: Path,
+) -> None:
     plain = [trained(tmp_path / f"plain {number}", []) for number in range(2)]
-    watched = trained(tmp_path / "watched", [ForgetWatchCallback(probe(40), every=2, max_overhead=None)])
+    watched = trained(
+        tmp_path / "watched", [ForgetWatchCallback(probe(40), every=2, max_overhead=None)]
+    )
     # Kernels that are not deterministic differ from themselves, and by no more with the callback.
     assert float((watched - plain[0]).abs().max()) <= 2 * float((plain[1] - plain[0]).abs().max())
     trajectory = Trajectory.from_run(tmp_path / "watched")
@@ -304,7 +324,12 @@ def test_a_callback_in_a_trainer_takes_its_looks_and_leaves_the_training_alone(t
 @pytest.mark.full(reason="a probe of 2,000 questions")
 def test_the_default_probe_is_measured_in_a_trainer(tmp_path: Path) -> None:
     tok = text_tokenizer(load_probe("standard"))
-    trained(tmp_path, [ForgetWatchCallback(every=4, max_overhead=None)], tok=tok, network=model(tok, positions=512))
+    trained(
+        tmp_path,
+        [ForgetWatchCallback(every=4, max_overhead=None)],
+        tok=tok,
+        network=model(tok, positions=512),
+    )
     trajectory = Trajectory.from_run(tmp_path)
     assert trajectory.steps == (0, 4)
     # On a CUDA device the answers of `behaviour` are generated, too.
@@ -313,7 +338,9 @@ def test_the_default_probe_is_measured_in_a_trainer(tmp_path: Path) -> None:
 
 @needs_cuda  # on the CPU, inductor would compile for a minute
 def test_a_callback_in_a_compiled_training_takes_its_looks(tmp_path: Path) -> None:
-    trained(tmp_path, [ForgetWatchCallback(probe(40), every=2, max_overhead=None)], torch_compile=True)
+    trained(
+        tmp_path, [ForgetWatchCallback(probe(40), every=2, max_overhead=None)], torch_compile=True
+    )
     assert Trajectory.from_run(tmp_path).steps == (0, 2, 4)
 
 
@@ -326,7 +353,9 @@ def test_a_retention_loss_trains_in_half_precision(tmp_path: Path, dtype: torch.
     from trl import SFTTrainer
 
     made = type("Kept", (RetentionLoss, SFTTrainer), {})
-    plain = trainer(tmp_path, steps=4, use_cpu=False, bf16=True, logging_steps=1, network=model(TOK).to(dtype))
+    plain = trainer(
+        tmp_path, steps=4, use_cpu=False, bf16=True, logging_steps=1, network=model(TOK).to(dtype)
+    )
     run = made(
         model=plain.model,
         args=plain.args,
@@ -352,11 +381,18 @@ def test_a_callback_in_a_trainer_of_trl_takes_its_looks(tmp_path: Path) -> None:
 
 @needs_cuda  # on the CPU: tests/test_trl.py
 @pytest.mark.parametrize("method", ["DPO", "GRPO"])
-def test_a_callback_in_preference_and_reinforcement_trainers_takes_its_looks(tmp_path: Path, method: str) -> None:
+def test_a_callback_in_preference_and_reinforcement_trainers_takes_its_looks(
+    tmp_path: Path, method: str
+) -> None:
     trl = pytest.importorskip("trl")
     from datasets import Dataset
 
-    settings: dict[str, Any] = {"max_steps": 4, "per_device_train_batch_size": 2, "bf16": True, "report_to": "none"}
+    settings: dict[str, Any] = {
+        "max_steps": 4,
+        "per_device_train_batch_size": 2,
+        "bf16": True,
+        "report_to": "none",
+    }
     settings |= {"save_strategy": "no", "disable_tqdm": True}
     rows: list[dict[str, str]] = [
         {"prompt": f"w{n}", "chosen": f" w{n + 1}", "rejected": f" w{n + 2}"} for n in range(16)
@@ -365,7 +401,9 @@ def test_a_callback_in_preference_and_reinforcement_trainers_takes_its_looks(tmp
     if method == "GRPO":
         settings |= {"num_generations": 2, "max_completion_length": 4}
         rows = [{"prompt": row["prompt"]} for row in rows]
-        more = {"reward_funcs": lambda completions, **_: [float("w5" in one) for one in completions]}
+        more = {
+            "reward_funcs": lambda completions, **_: [float("w5" in one) for one in completions]
+        }
     network = model(TOK)
     network.save_pretrained(tmp_path / "start")
     network.config._name_or_path = str(tmp_path / "start")  # DPO loads its reference by name

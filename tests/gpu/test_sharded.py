@@ -48,7 +48,10 @@ made.train()
 
 
 def fsdp(layer: str = "Qwen3DecoderLayer") -> dict[str, Any]:
-    return {"fsdp": "full_shard auto_wrap", "fsdp_config": {"transformer_layer_cls_to_wrap": [layer]}}
+    return {
+        "fsdp": "full_shard auto_wrap",
+        "fsdp_config": {"transformer_layer_cls_to_wrap": [layer]},
+    }
 
 
 ZERO = {
@@ -80,7 +83,14 @@ def run(case: dict[str, Any], folder: Path) -> Trajectory:
     script = folder / "run.py"
     script.write_text(_RUN, encoding="utf-8")
     whole = {"items": 37, "model": "plain", "attention": "", **case}
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone", str(script)]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc_per_node=2",
+        "--standalone",
+        str(script),
+    ]
     done = subprocess.run(
         [*command, str(folder / "out"), json.dumps(whole)],
         # torchrun puts the folder of the script on the path, and not this one.
@@ -108,8 +118,13 @@ def test_a_sharded_run_takes_its_looks_and_ends(name: str, tmp_path: Path) -> No
     assert trajectory.comparisons[-1].all.n == (CASES[name].get("items", 37) or 2_000)
 
 
-@pytest.mark.skipif(ON_CUDA or "FORGETWATCH_TEST_DEVICE" not in os.environ, reason="needs FORGETWATCH_TEST_DEVICE=cpu")
+@pytest.mark.skipif(
+    ON_CUDA or "FORGETWATCH_TEST_DEVICE" not in os.environ,
+    reason="needs FORGETWATCH_TEST_DEVICE=cpu",
+)
 @pytest.mark.parametrize("items", [37, 0], ids=["own probe", "default probe"])
-def test_a_run_in_two_processes_on_the_cpu_takes_its_looks_and_ends(items: int, tmp_path: Path) -> None:
+def test_a_run_in_two_processes_on_the_cpu_takes_its_looks_and_ends(
+    items: int, tmp_path: Path
+) -> None:
     trajectory = run({"options": {"ddp_backend": "gloo"}, "items": items}, tmp_path)
     assert trajectory.comparisons[-1].all.n == (items or 2_000)

@@ -16,12 +16,32 @@ from forgetwatch.grading.instructions import _CHECKS, UNCHECKED
 
 CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("keywords:existence", {"keywords": ["Sun", "c++"]}, "the sun and C++", "the sun and C"),
-    ("keywords:frequency", {"keyword": "la", "frequency": 2, "relation": "at least"}, "La la", "la"),
-    ("keywords:frequency", {"keyword": "la", "frequency": 2, "relation": "less than"}, "la", "la la"),
+    (
+        "keywords:frequency",
+        {"keyword": "la", "frequency": 2, "relation": "at least"},
+        "La la",
+        "la",
+    ),
+    (
+        "keywords:frequency",
+        {"keyword": "la", "frequency": 2, "relation": "less than"},
+        "la",
+        "la la",
+    ),
     ("keywords:forbidden_words", {"forbidden_words": ["cat"]}, "concatenate", "A Cat."),
-    ("keywords:letter_frequency", {"letter": "A", "let_frequency": 2, "let_relation": "at least"}, "Aa", "a"),
+    (
+        "keywords:letter_frequency",
+        {"letter": "A", "let_frequency": 2, "let_relation": "at least"},
+        "Aa",
+        "a",
+    ),
     ("length_constraints:number_paragraphs", {"num_paragraphs": 2}, "a\n***\nb", "a\n\nb"),
-    ("length_constraints:number_paragraphs", {"num_paragraphs": 2}, "***\na\n***\nb\n***", "a\n***\n***\nb"),
+    (
+        "length_constraints:number_paragraphs",
+        {"num_paragraphs": 2},
+        "***\na\n***\nb\n***",
+        "a\n***\n***\nb",
+    ),
     ("length_constraints:number_words", {"num_words": 3, "relation": "at least"}, "a b c", "a b"),
     (
         "length_constraints:nth_paragraph_first_word",
@@ -30,11 +50,26 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         "a\n\nso well",
     ),
     ("detectable_content:number_placeholders", {"num_placeholders": 2}, "[a] and [b c]", "[a]"),
-    ("detectable_content:postscript", {"postscript_marker": "P.S."}, "Hi\np. s. more", "Hi\nPS more"),
-    ("detectable_content:postscript", {"postscript_marker": "P.P.S"}, "Hi\nP.P.S more", "Hi\nP.S. more"),
+    (
+        "detectable_content:postscript",
+        {"postscript_marker": "P.S."},
+        "Hi\np. s. more",
+        "Hi\nPS more",
+    ),
+    (
+        "detectable_content:postscript",
+        {"postscript_marker": "P.P.S"},
+        "Hi\nP.P.S more",
+        "Hi\nP.S. more",
+    ),
     ("detectable_format:number_bullet_lists", {"num_bullets": 2}, "* a\n- b", "* a\n** b"),
     ("detectable_format:constrained_response", {}, "My answer is no.", "no."),
-    ("detectable_format:number_highlighted_sections", {"num_highlights": 2}, "*a* and **b**", "*a* and b"),
+    (
+        "detectable_format:number_highlighted_sections",
+        {"num_highlights": 2},
+        "*a* and **b**",
+        "*a* and b",
+    ),
     (
         "detectable_format:multiple_sections",
         {"section_spliter": "PART ", "num_sections": 2},
@@ -52,11 +87,15 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
 
 
 def item(*instruction: tuple[str, dict[str, Any]]) -> Item:
-    return Item(id="1", task="ifeval", prompt="Do.", answer=json.dumps(instruction), match="instructions")
+    return Item(
+        id="1", task="ifeval", prompt="Do.", answer=json.dumps(instruction), match="instructions"
+    )
 
 
 @pytest.mark.parametrize(("name", "values", "right", "wrong"), CASES)
-def test_an_instruction_is_followed_or_not(name: str, values: dict[str, Any], right: str, wrong: str) -> None:
+def test_an_instruction_is_followed_or_not(
+    name: str, values: dict[str, Any], right: str, wrong: str
+) -> None:
     instruction = item((name, values))
     check_item(instruction)
     assert grade(instruction, right).correct is True
@@ -80,7 +119,10 @@ def test_all_instructions_of_a_prompt_must_be_followed() -> None:
     ("instruction", "why"),
     [
         (("language:response_language", {"language": "de"}), "needs a language detector"),
-        (("length_constraints:number_sentences", {"num_sentences": 2, "relation": "at least"}), "a sentence splitter"),
+        (
+            ("length_constraints:number_sentences", {"num_sentences": 2, "relation": "at least"}),
+            "a sentence splitter",
+        ),
         (("keywords:colour", {}), "is not known"),
         (("keywords:existence", {}), "comes without keywords"),
     ],
@@ -110,7 +152,8 @@ def test_any_output_is_graded(output: str, instruction: tuple[str, dict[str, Any
 PLAIN = {
     "detectable_content:number_placeholders": lambda text: len(re.findall(r"\[.*?\]", text)),
     "detectable_format:number_bullet_lists": lambda text: (
-        len(re.findall(r"^\s*\*[^\*].*$", text, re.MULTILINE)) + len(re.findall(r"^\s*-.*$", text, re.MULTILINE))
+        len(re.findall(r"^\s*\*[^\*].*$", text, re.MULTILINE))
+        + len(re.findall(r"^\s*-.*$", text, re.MULTILINE))
     ),
     "detectable_format:title": lambda text: any(
         found.lstrip("<").rstrip(">").strip() for found in re.findall(r"<<[^\n]+>>", text)
@@ -124,13 +167,23 @@ def test_a_check_without_its_pattern_decides_as_with_it(text: str, number: int) 
     for name, count in PLAIN.items():
         values = {"num_placeholders": number, "num_bullets": number}
         found = count(text)
-        wanted = found if name.endswith("title") else found >= number if "place" in name else found == number
+        wanted = (
+            found
+            if name.endswith("title")
+            else found >= number
+            if "place" in name
+            else found == number
+        )
         assert _CHECKS[name][0](text, values) == wanted
 
 
 @pytest.mark.parametrize("piece", ["[", "<<", "\n", " \n", "* ", "-", "*\n", "> "])
 def test_the_time_of_no_check_grows_with_the_square_of_the_output(piece: str) -> None:
     for name, values, *_ in CASES:
-        assert growth(lambda size, name=name, values=values: _CHECKS[name][0](piece * size, values), to=10_000) < 10, (
-            name
-        )
+        assert (
+            growth(
+                lambda size, name=name, values=values: _CHECKS[name][0](piece * size, values),
+                to=10_000,
+            )
+            < 10
+        ), name

@@ -16,17 +16,79 @@ OUTPUTS = [
     (
         "B",
         [
-            *("Answer: B", "answer: b", "ANSWER: B", "Answer:B", "Answer : B", "Answer: B.", "Answer: B\n"),
-            *("Answer:\nB", "Answer:\n\n**B**", "Answer: (B)", "Answer: [B]", "Answer: {B}", "Answer: <B>"),
-            *("Answer: 'B'", "Answer: “B”", "**Answer: B**", "**Answer:** B", "**Answer**: B", "*Answer*: __B__"),
-            *("_Answer: B_", "### Answer: B", "- Answer: B", "> Answer: B", "`Answer: B`", "Answer: `B`"),
-            *("<b>Answer:</b> B", "Final answer: B", "Correct option: B", "Answer = B", "Answer -> B", "Answer → B"),
-            *("Answer: B. Lima", "Answer: B) Lima", "Answer: B: Lima", "Answer: B - Lima", "Answer: B (Lima)"),
-            *("Answer: B, because A is in Chile.", "Answer: B because A is wrong", "Answer: option B"),
-            *("Answer: Option (B)", "Answer: definitely B", "Answer: I think B", "Answer: B 👍", "👉 Answer: B"),
-            *('{"answer": "B"}', '```json\n{"reason": "capital", "answer": "B"}\n```', "<answer>B</answer>"),
+            *(
+                "Answer: B",
+                "answer: b",
+                "ANSWER: B",
+                "Answer:B",
+                "Answer : B",
+                "Answer: B.",
+                "Answer: B\n",
+            ),
+            *(
+                "Answer:\nB",
+                "Answer:\n\n**B**",
+                "Answer: (B)",
+                "Answer: [B]",
+                "Answer: {B}",
+                "Answer: <B>",
+            ),
+            *(
+                "Answer: 'B'",
+                "Answer: “B”",
+                "**Answer: B**",
+                "**Answer:** B",
+                "**Answer**: B",
+                "*Answer*: __B__",
+            ),
+            *(
+                "_Answer: B_",
+                "### Answer: B",
+                "- Answer: B",
+                "> Answer: B",
+                "`Answer: B`",
+                "Answer: `B`",
+            ),
+            *(
+                "<b>Answer:</b> B",
+                "Final answer: B",
+                "Correct option: B",
+                "Answer = B",
+                "Answer -> B",
+                "Answer → B",
+            ),
+            *(
+                "Answer: B. Lima",
+                "Answer: B) Lima",
+                "Answer: B: Lima",
+                "Answer: B - Lima",
+                "Answer: B (Lima)",
+            ),
+            *(
+                "Answer: B, because A is in Chile.",
+                "Answer: B because A is wrong",
+                "Answer: option B",
+            ),
+            *(
+                "Answer: Option (B)",
+                "Answer: definitely B",
+                "Answer: I think B",
+                "Answer: B 👍",
+                "👉 Answer: B",
+            ),
+            *(
+                '{"answer": "B"}',
+                '```json\n{"reason": "capital", "answer": "B"}\n```',
+                "<answer>B</answer>",
+            ),
             *("<answer> (B) </answer> and more", "#### B", r"\boxed{B}", r"$\boxed{\text{B}}$"),
-            *(r"\boxed{\textbf{(B)}}", r"\[ \boxed{B} \]", r"\boxed{B. Lima}", r"\fbox{B}", r"Answer: $\boxed{B}$"),
+            *(
+                r"\boxed{\textbf{(B)}}",
+                r"\[ \boxed{B} \]",
+                r"\boxed{B. Lima}",
+                r"\fbox{B}",
+                r"Answer: $\boxed{B}$",
+            ),
             *(r"Answer: \textbf{B}", r"Answer: \(B\)", r"Answer: $\mathrm{B}$"),
         ],
     ),
@@ -35,8 +97,23 @@ OUTPUTS = [
     (
         "B",
         [
-            *("Ａｎｓｗｅｒ： Ｂ", "Answer： B", "Answer﹕B", "Answer: 𝐁", "Answer: 𝔹", "Answer: Ⓑ", "Answer: ⒝"),
-            *("Answer: 🅱️", "Answer: 🄱", "Answer: 🇧", "Answer:\u00a0B", "Answer:\u200bB", "\ufeffAnswer: B"),
+            *(
+                "Ａｎｓｗｅｒ： Ｂ",
+                "Answer： B",
+                "Answer﹕B",
+                "Answer: 𝐁",
+                "Answer: 𝔹",
+                "Answer: Ⓑ",
+                "Answer: ⒝",
+            ),
+            *(
+                "Answer: 🅱️",
+                "Answer: 🄱",
+                "Answer: 🇧",
+                "Answer:\u00a0B",
+                "Answer:\u200bB",
+                "\ufeffAnswer: B",
+            ),
             *("\u202bAnswer: B\u202c", "Answer: \u200fB\u200e"),
             "Answer: В",  # Cyrillic
             "Answer: Β",  # Greek
@@ -52,14 +129,29 @@ OUTPUTS = [
     (
         "B",
         [
-            *("答案：B", "答え: B", "정답: B입니다", "Antwort: B", "Réponse : B", "Ans: B", "Respuesta: B", "Ответ: B"),
+            *(
+                "答案：B",
+                "答え: B",
+                "정답: B입니다",
+                "Antwort: B",
+                "Réponse : B",
+                "Ans: B",
+                "Respuesta: B",
+                "Ответ: B",
+            ),
             *("الجواب: B", "הנה התשובה\nAnswer: B"),
         ],
     ),
     (
         "B prose",
         [
-            *("答案是B。", "正确答案是B，因为它是首都", "因此选B。", "所以应该选择 B", "Die richtige Antwort ist B."),
+            *(
+                "答案是B。",
+                "正确答案是B，因为它是首都",
+                "因此选B。",
+                "所以应该选择 B",
+                "Die richtige Antwort ist B.",
+            ),
             *("Die Antwort lautet B.", "La bonne réponse est la B.", "الجواب الصحيح هو B"),
         ],
     ),
@@ -70,7 +162,11 @@ OUTPUTS = [
             *("Answer: A\nWait, no.\nAnswer: B", "Answer: A. No, wait. Answer: B"),
             "Answer: B\n\nExplanation: A is in Chile, C is in Ecuador.",
             *("Answer: B\nThe answer is based on the map.", "Answer: not A but B"),
-            *("Answer: B. Actually, A is in Chile.", "Answer: B. Is it A? No. C? No.", "Answer: B\nThere is no A."),
+            *(
+                "Answer: B. Actually, A is in Chile.",
+                "Answer: B. Is it A? No. C? No.",
+                "Answer: B\nThere is no A.",
+            ),
             *("Answer: B\n\nA common mistake is A.", "Answer: B. The answer cannot be A."),
             *("Answer: B. The answer can't be C.", "Answer: B is right, A is wrong."),
         ],
@@ -78,11 +174,25 @@ OUTPUTS = [
     (
         "B prose",
         [
-            *("The answer is A. Actually, the answer is B.", "The answer is A, no wait, the answer is B"),
-            *("The answer is not A but B.", "The answer is B, not C.", "The answer is B rather than C"),
+            *(
+                "The answer is A. Actually, the answer is B.",
+                "The answer is A, no wait, the answer is B",
+            ),
+            *(
+                "The answer is not A but B.",
+                "The answer is B, not C.",
+                "The answer is B rather than C",
+            ),
             *("The wrong answer is A. The right answer is B.", "The answer isn't A. It's B."),
-            *("The answer is A.\nThe answer is B.", "Answer: A\nWait, no, B.", "Answer: A. Hmm, actually B."),
-            *("Answer: A\n\nWait, I made a mistake. It should be B.\n", "The answer is A. No wait, it's B."),
+            *(
+                "The answer is A.\nThe answer is B.",
+                "Answer: A\nWait, no, B.",
+                "Answer: A. Hmm, actually B.",
+            ),
+            *(
+                "Answer: A\n\nWait, I made a mistake. It should be B.\n",
+                "The answer is A. No wait, it's B.",
+            ),
             *("The answer is A... Actually no, B is correct.", "The answer is A? No, B."),
             "You might think the answer is A, but it's B.",
             "At first glance the answer is A. However, B is the correct one.",
@@ -91,7 +201,13 @@ OUTPUTS = [
         ],
     ),
     # Lists of options are no answers.
-    ("none", [f"Let's analyze each option:\n\n{LISTED}", "Possible answers:\n**A.** Santiago\n**B.** Lima\n"]),
+    (
+        "none",
+        [
+            f"Let's analyze each option:\n\n{LISTED}",
+            "Possible answers:\n**A.** Santiago\n**B.** Lima\n",
+        ],
+    ),
     ("two", ["Let's look at every option: A. Santiago is in Chile. B. Lima is in Peru."]),
     ("B prose", ["The options are:\nA) Santiago, in Chile\nB) Lima, in Peru\n\nSo it must be B."]),
     ("A", ["Correct option: A. Santiago\nNot B. Lima"]),
@@ -103,19 +219,45 @@ OUTPUTS = [
             f"Answer: B\n\nQuestion: Capital of Chile?\n{LISTED}\nAnswer: A",
             f" B\n\nQ: Capital of Chile?\n{LISTED}\nAnswer: A",
             f"B\n\n### Instruction:\nCapital of Chile?\n{LISTED}\nAnswer: A",
-            *("\n" * 100_000 + "Answer: B" + "\n" * 100_000, "B\nUser: And of Chile?\nAssistant: A"),
+            *(
+                "\n" * 100_000 + "Answer: B" + "\n" * 100_000,
+                "B\nUser: And of Chile?\nAssistant: A",
+            ),
             "Let me read it again.\nQuestion: Capital of Peru?\nAnswer: B",
         ],
     ),
-    ("B prose", [f"It lies on the coast. The answer is B.\n\nQ: Capital of Chile?\n{LISTED}\nThe answer is A."]),
+    (
+        "B prose",
+        [
+            f"It lies on the coast. The answer is B.\n\nQ: Capital of Chile?\n{LISTED}\nThe answer is A."
+        ],
+    ),
     # Prose.
     (
         "B prose",
         [
-            *("The answer is B", "The correct answer is (B) Lima.", "The answer to this question is B."),
-            *("The correct choice among the four would be B.", "Therefore, the answer must be B.", "So I choose B."),
-            *("I would go with (B).", "I'd pick B", "Option B is correct.", "B is the correct answer."),
-            *("(B) is the right one, A is not.", "Let me see. It must be B.", "Hence B.", "Peru's capital, thus: B"),
+            *(
+                "The answer is B",
+                "The correct answer is (B) Lima.",
+                "The answer to this question is B.",
+            ),
+            *(
+                "The correct choice among the four would be B.",
+                "Therefore, the answer must be B.",
+                "So I choose B.",
+            ),
+            *(
+                "I would go with (B).",
+                "I'd pick B",
+                "Option B is correct.",
+                "B is the correct answer.",
+            ),
+            *(
+                "(B) is the right one, A is not.",
+                "Let me see. It must be B.",
+                "Hence B.",
+                "Peru's capital, thus: B",
+            ),
         ],
     ),
     ("B", ["The answer is: B"]),
@@ -123,8 +265,27 @@ OUTPUTS = [
     (
         "B",
         [
-            *("B", " B", "b", "B.", "(B)", "[B]", "**B**", "**(B)**", "Option B", "B. Lima", "B) Lima", "(B) Lima"),
-            *("B Lima", "B: Lima", "**B. Lima**", "B\n\nLima is the capital of Peru.", "It lies on the coast.\nB"),
+            *(
+                "B",
+                " B",
+                "b",
+                "B.",
+                "(B)",
+                "[B]",
+                "**B**",
+                "**(B)**",
+                "Option B",
+                "B. Lima",
+                "B) Lima",
+                "(B) Lima",
+            ),
+            *(
+                "B Lima",
+                "B: Lima",
+                "**B. Lima**",
+                "B\n\nLima is the capital of Peru.",
+                "It lies on the coast.\nB",
+            ),
             "It lies on the coast.\n\n(B)",
         ],
     ),
@@ -134,7 +295,13 @@ OUTPUTS = [
     (
         "B text",
         [
-            *("Lima", " lima. ", "Answer: Lima", "The answer is Lima.", "The capital of Peru is Lima."),
+            *(
+                "Lima",
+                " lima. ",
+                "Answer: Lima",
+                "The answer is Lima.",
+                "The capital of Peru is Lima.",
+            ),
             *("It is Lima, not Quito.", "Answer: LIMA", r"\boxed{\text{Lima}}"),
             "Quito is in Ecuador.\nThe capital of Peru is Lima.",
         ],
@@ -146,10 +313,27 @@ OUTPUTS = [
     (
         "two",
         [
-            *("A or B", "A/B", "A and B", "Answer: A or B", "Answer: A and C", "Answer: A, B", "Answer: A, B, C, or D"),
+            *(
+                "A or B",
+                "A/B",
+                "A and B",
+                "Answer: A or B",
+                "Answer: A and C",
+                "Answer: A, B",
+                "Answer: A, B, C, or D",
+            ),
             *("Answer: A/B", "Answer: (A) or (B)", "Answer: either A or B", "Answer: both A and B"),
-            *("Answer: (A) Santiago or (B) Lima", "Answer: A & B", "Answer: A + B", "Answer: [A/B/C/D]"),
-            *("The answer is A or maybe B", "Answer: A Answer: B", "The answer is A and the answer is B"),
+            *(
+                "Answer: (A) Santiago or (B) Lima",
+                "Answer: A & B",
+                "Answer: A + B",
+                "Answer: [A/B/C/D]",
+            ),
+            *(
+                "The answer is A or maybe B",
+                "Answer: A Answer: B",
+                "The answer is A and the answer is B",
+            ),
             *("I choose A or B.", r"\boxed{A} or \boxed{B}", r"\boxed{A, B}"),
         ],
     ),
@@ -157,14 +341,53 @@ OUTPUTS = [
     (
         "none",
         [
-            *("", " \n\t ", "I'm sorry, but I can't help with that.", "I cannot answer that question."),
-            *("As an AI, I do not have an opinion.", "Answer:", "Answer: ", "Answer: E", "Answer: None of the above"),
-            *("Answer: unknown", "Answer: I don't know", "Answer: not A", "The answer is neither A nor B."),
-            *("The answer is a dog.", "Answer: a dog", "A dog is an animal.", "A large city on the coast."),
-            *("Answer: BD", "Answer: Beautiful", "Answer: C++", "Answer: A-level", "Answer: U.S.A.", "Answer: B's"),
-            *("Answer: $LETTER", "Answer: X", "Answer: 2", "The answer depends on the vitamin C level"),
+            *(
+                "",
+                " \n\t ",
+                "I'm sorry, but I can't help with that.",
+                "I cannot answer that question.",
+            ),
+            *(
+                "As an AI, I do not have an opinion.",
+                "Answer:",
+                "Answer: ",
+                "Answer: E",
+                "Answer: None of the above",
+            ),
+            *(
+                "Answer: unknown",
+                "Answer: I don't know",
+                "Answer: not A",
+                "The answer is neither A nor B.",
+            ),
+            *(
+                "The answer is a dog.",
+                "Answer: a dog",
+                "A dog is an animal.",
+                "A large city on the coast.",
+            ),
+            *(
+                "Answer: BD",
+                "Answer: Beautiful",
+                "Answer: C++",
+                "Answer: A-level",
+                "Answer: U.S.A.",
+                "Answer: B's",
+            ),
+            *(
+                "Answer: $LETTER",
+                "Answer: X",
+                "Answer: 2",
+                "The answer depends on the vitamin C level",
+            ),
             *("def answer(b):\n    return b + 1", "x = a + b", "🎉🎉🎉", "مرحبا بالعالم"),
-            *(f"Question: Capital of Peru?\n{LISTED}\nAnswer:", LISTED, "a" * 100_000, "A" * 100_000, " " * 100_000),
+            *(
+                f"Question: Capital of Peru?\n{LISTED}\nAnswer:",
+                LISTED,
+                "a" * 100_000,
+                "A" * 100_000,
+                " " * 100_000,
+            ),
             *("(" * 100_000, "Answer: " * 12_000),
         ],
     ),
@@ -182,20 +405,41 @@ OUTPUTS = [
     (
         "B",
         [
-            *("<think>Answer: A</think>Answer: B", "<think>A? No.</think>\n\nB", "A? No, it is C.</think>Answer: B"),
-            *("<thinking>Answer: A</thinking>\nAnswer: B", "<reasoning>Answer: A</reasoning>\nAnswer: B"),
+            *(
+                "<think>Answer: A</think>Answer: B",
+                "<think>A? No.</think>\n\nB",
+                "A? No, it is C.</think>Answer: B",
+            ),
+            *(
+                "<thinking>Answer: A</thinking>\nAnswer: B",
+                "<reasoning>Answer: A</reasoning>\nAnswer: B",
+            ),
             *("[THINK]Answer: A[/THINK]Answer: B", "<think><think>A</think>Answer: B"),
             "<think>I will write <reasoning> tags.</think>Answer: B",
-            *("<think>A</think> hm <think>C</think>Answer: B", "<seed:think>A</seed:think>Answer: B"),
+            *(
+                "<think>A</think> hm <think>C</think>Answer: B",
+                "<seed:think>A</seed:think>Answer: B",
+            ),
             "◁think▷A◁/think▷Answer: B",
             "<|channel|>analysis<|message|>A?<|end|><|start|>assistant<|channel|>final<|message|>Answer: B<|return|>",
-            *("<|channel>thought\nA?<channel|>Answer: B", "B<|eot_id|>", "<think>A</think>B<|im_end|>\n"),
+            *(
+                "<|channel>thought\nA?<channel|>Answer: B",
+                "B<|eot_id|>",
+                "<think>A</think>B<|im_end|>\n",
+            ),
         ],
     ),
     ("none", ["<think>Answer: B</think>"]),
     (
         "thinking",
-        [*("<think>Answer: B", "Answer: B <think>or", "<|channel|>analysis<|message|>Answer: B", "<think>" * 15_000)],
+        [
+            *(
+                "<think>Answer: B",
+                "Answer: B <think>or",
+                "<|channel|>analysis<|message|>Answer: B",
+                "<think>" * 15_000,
+            )
+        ],
     ),
 ]
 
@@ -211,10 +455,14 @@ OUTPUTS = [
 def test_the_option_extracted_from_an_output(expected: str, output: str) -> None:
     item = Item(id="1", task="capitals", prompt="Capital of Peru?", choices=CAPITALS, answer=1)
     graded = grade(item, output)
-    read = {"no answer": "none", "ambiguous": "two", "truncated in thinking": "thinking"}.get(graded.outcome)
+    read = {"no answer": "none", "ambiguous": "two", "truncated in thinking": "thinking"}.get(
+        graded.outcome
+    )
     if graded.outcome == "ok":
         assert graded.chosen is not None
-        read = "ABCD"[graded.chosen] + (" text" if graded.as_text else "" if graded.form else " prose")
+        read = "ABCD"[graded.chosen] + (
+            " text" if graded.as_text else "" if graded.form else " prose"
+        )
     assert read == expected
     assert graded.correct == (graded.chosen == 1)
     assert (graded.extracted is None) == (graded.chosen is None)
@@ -252,7 +500,12 @@ def test_options_may_be_words_numbers_sentences_or_letters(
 
 def test_each_of_several_right_options_is_right() -> None:
     item = Item(id="1", task="t", prompt="p", choices=CAPITALS, answer=(0, 2))
-    assert [grade(item, f"Answer: {letter}").correct for letter in "ABCD"] == [True, False, True, False]
+    assert [grade(item, f"Answer: {letter}").correct for letter in "ABCD"] == [
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_an_open_answer_can_be_a_letter() -> None:

@@ -25,19 +25,57 @@ NUMBERS: list[tuple[str, bool | str | None, list[str]]] = [
         True,
         [
             *("#### 42", "6 * 7 = 42\n#### 42", "6*7 = 42", "Answer: 42", "**Answer:** 42 apples."),
-            *("The answer is 42.", "So she has 42 apples left.", "She had 50, ate 8, and has 42 left."),
-            *("Answer: 6 × 7 = 42", "Answer: 42 (6 times 7)", "Answer: 42, since 6 * 7 = 42", "$42", "$$42$$"),
-            *(r"\(42\)", r"\boxed{42}", r"\boxed{42\text{ apples}}", "42.", "42.0", "+42", "42km", "４２", "٤٢", "४२"),
-            *("Answer: 41\nWait.\nAnswer: 42", "<answer>42</answer>", "```\n42\n```", "*42*", "42 🎉"),
+            *(
+                "The answer is 42.",
+                "So she has 42 apples left.",
+                "She had 50, ate 8, and has 42 left.",
+            ),
+            *(
+                "Answer: 6 × 7 = 42",
+                "Answer: 42 (6 times 7)",
+                "Answer: 42, since 6 * 7 = 42",
+                "$42",
+                "$$42$$",
+            ),
+            *(
+                r"\(42\)",
+                r"\boxed{42}",
+                r"\boxed{42\text{ apples}}",
+                "42.",
+                "42.0",
+                "+42",
+                "42km",
+                "４２",
+                "٤٢",
+                "४२",
+            ),
+            *(
+                "Answer: 41\nWait.\nAnswer: 42",
+                "<answer>42</answer>",
+                "```\n42\n```",
+                "*42*",
+                "42 🎉",
+            ),
             *("The answer is not 41. It is 42.", "Answer: not 41 but 42", "I get 42, not 41."),
             *("Answer: 41\nWait, no, 42.", "Answer: 41. Actually, it's 42 apples.\n"),
-            *("Answer: 42. Actually, 3 of them are green.", "Answer: 42\nThe answer is based on 3 facts."),
+            *(
+                "Answer: 42. Actually, 3 of them are green.",
+                "Answer: 42\nThe answer is based on 3 facts.",
+            ),
             "The answer is found by multiplying 6 by 7, giving 42.",
-            *("The answer is the product of 6 and 7, which is 42.", "Answer: There are 40 red and 2 blue ones, so 42."),
+            *(
+                "The answer is the product of 6 and 7, which is 42.",
+                "Answer: There are 40 red and 2 blue ones, so 42.",
+            ),
             *("Answer: about 42, or 40 without the 2 others", "The answer is $42 = 6 \\cdot 7$."),
             "#### 42\n\nQuestion: What is 2 + 2?\nAnswer: 4",
             "The answer is 42.\n\nQ: What is 2 + 2?\nA: The answer is 4.",
-            *("Step 1: read.\nQuestion: 6 * 7?\nAnswer: 42", "US$42", "Answer: 42 US$", "Answer: 42 or 42"),
+            *(
+                "Step 1: read.\nQuestion: 6 * 7?\nAnswer: 42",
+                "US$42",
+                "Answer: 42 US$",
+                "Answer: 42 or 42",
+            ),
             "word " * 20_000 + "#### 42",
         ],
     ),
@@ -53,7 +91,14 @@ NUMBERS: list[tuple[str, bool | str | None, list[str]]] = [
         "42",
         None,
         [
-            *("B42", "12.05.2024", "version 1.2.3", "I had 42.\nAnswer: unknown", "", "I'm sorry, I can't."),
+            *(
+                "B42",
+                "12.05.2024",
+                "version 1.2.3",
+                "I had 42.\nAnswer: unknown",
+                "",
+                "I'm sorry, I can't.",
+            ),
             *("forty-two", "7" * 100_000, "1," * 50_000),
         ],
     ),
@@ -75,7 +120,11 @@ NUMBERS: list[tuple[str, bool | str | None, list[str]]] = [
     ("0.75", True, ["3 / 4"]),
     ("3", None, ["3/0"]),
     ("0", True, ["-0", "-0.0"]),
-    ("-5", True, ["-5", "−5", "－5", "x = -5", "-$5", "€-5", "Answer: –5", "x = - 5", "Answer: negative 5"]),
+    (
+        "-5",
+        True,
+        ["-5", "−5", "－5", "x = -5", "-$5", "€-5", "Answer: –5", "x = - 5", "Answer: negative 5"],
+    ),
     ("-3/4", True, [r"-\frac{3}{4}", r"\boxed{-\frac{3}{4}}"]),
     ("3/4", False, [r"-\frac{3}{4}"]),
     ("3.5", True, [r"3\frac{1}{2}"]),
@@ -179,7 +228,12 @@ OTHERS: list[tuple[str, str, str, bool | None]] = [
     ("tool_call", CALL, '[{"name": "f", "arguments": {"x": 1}}]', True),
     ("tool_call", CALL, '[TOOL_CALLS] [{"name": "f", "arguments": {"x": 1}}]', True),
     ("tool_call", CALL, '{"function": {"name": "f", "arguments": "{\\"x\\": 1}"}}', True),
-    ("tool_call", CALL, '{"tool_calls": [{"function": {"name": "f", "arguments": {"x": 1}}}]}', True),
+    (
+        "tool_call",
+        CALL,
+        '{"tool_calls": [{"function": {"name": "f", "arguments": {"x": 1}}}]}',
+        True,
+    ),
     ("tool_call", CALL, '```json\n{"name": "f", "arguments": {"x": 1}}\n```', True),
     ("tool_call", CALL, "[f(x=1)]", True),
     ("tool_call", CALL, "f(x=1)", True),
@@ -191,7 +245,12 @@ OTHERS: list[tuple[str, str, str, bool | None]] = [
     ("tool_call", '{"name": "f"}', '{"name": "f", "arguments": {}}', True),
     ("tool_call", CALL, "I would call f with x = 1.", None),
     ("tool_call", CALL, '<tool_call>{"name": "f"', None),
-    ("tool_call", '{"name": "f"}', '<tool_call>{"name": "f"}</tool_call><tool_call>{bad</tool_call>', None),
+    (
+        "tool_call",
+        '{"name": "f"}',
+        '<tool_call>{"name": "f"}</tool_call><tool_call>{bad</tool_call>',
+        None,
+    ),
     ("tool_call", '[{"name": "f"}, {"name": "g"}]', '[{"name": "g"}, {"name": "f"}]', True),
     ("tool_call", '[{"name": "f"}, {"name": "g"}]', "[g(), f()]", True),
     ("tool_call", '[{"name": "f"}, {"name": "f"}]', '{"name": "f"}', False),
@@ -226,7 +285,9 @@ OTHERS: list[tuple[str, str, str, bool | None]] = [
         for n, output in enumerate(outputs)
     ],
 )
-def test_the_number_extracted_from_an_output(answer: str, right: bool | str | None, output: str) -> None:
+def test_the_number_extracted_from_an_output(
+    answer: str, right: bool | str | None, output: str
+) -> None:
     item = Item(id="1", task="t", prompt="p", answer=answer, match="number")
     check_item(item)
     graded = grade(item, output)
@@ -235,13 +296,20 @@ def test_the_number_extracted_from_an_output(answer: str, right: bool | str | No
 
 
 @pytest.mark.parametrize(
-    ("match", "answer", "output", "right"), OTHERS, ids=[f"{i}-{r[0]}-{r[2][:25]!a}" for i, r in enumerate(OTHERS)]
+    ("match", "answer", "output", "right"),
+    OTHERS,
+    ids=[f"{i}-{r[0]}-{r[2][:25]!a}" for i, r in enumerate(OTHERS)],
 )
-def test_the_grade_of_an_open_answer(match: str, answer: str, output: str, right: bool | None) -> None:
+def test_the_grade_of_an_open_answer(
+    match: str, answer: str, output: str, right: bool | None
+) -> None:
     item = Item(id="1", task="t", prompt="p", answer=answer, match=match)
     check_item(item)
     graded = grade(item, output)
-    assert (graded.correct, graded.outcome) == (right is True, "no answer" if right is None else "ok")
+    assert (graded.correct, graded.outcome) == (
+        right is True,
+        "no answer" if right is None else "ok",
+    )
 
 
 @pytest.mark.parametrize(
@@ -262,14 +330,22 @@ def test_the_grade_of_an_open_answer(match: str, answer: str, output: str, right
         ("boxed", "4", "4", False),
     ],
 )
-def test_form_is_graded_apart_from_correctness(match: str, answer: str, output: str, form: bool) -> None:
-    assert grade(Item(id="1", task="t", prompt="p", answer=answer, match=match), output).form is form
+def test_form_is_graded_apart_from_correctness(
+    match: str, answer: str, output: str, form: bool
+) -> None:
+    assert (
+        grade(Item(id="1", task="t", prompt="p", answer=answer, match=match), output).form is form
+    )
 
 
 @pytest.mark.parametrize(
     ("fields", "output", "outcome"),
     [
-        ({"choices": ("x", "y"), "answer": 1}, "Answer: B", "truncated"),  # may be the first letter of "Beautiful"
+        (
+            {"choices": ("x", "y"), "answer": 1},
+            "Answer: B",
+            "truncated",
+        ),  # may be the first letter of "Beautiful"
         ({"choices": ("x", "y"), "answer": 1}, "Answer: B\n", "ok"),
         ({"choices": ("x", "y"), "answer": 1}, "Answer: B. It", "ok"),
         ({"choices": ("x", "y"), "answer": 1}, r"\boxed{B}", "ok"),
@@ -294,17 +370,25 @@ def test_form_is_graded_apart_from_correctness(match: str, answer: str, output: 
         ({"answer": "4", "match": "boxed"}, r"\boxed{4", "truncated"),
     ],
 )
-def test_a_cut_output_counts_where_its_answer_is_complete(fields: dict[str, Any], output: str, outcome: str) -> None:
+def test_a_cut_output_counts_where_its_answer_is_complete(
+    fields: dict[str, Any], output: str, outcome: str
+) -> None:
     item = Item(id="1", task="t", prompt="p", **fields)
     graded = grade(item, output, truncated=True)
     assert graded.outcome == outcome
     assert graded.correct is (outcome == "ok")
-    assert grade(item, output, truncated=True, no_answer="unscored").correct is (True if outcome == "ok" else None)
+    assert grade(item, output, truncated=True, no_answer="unscored").correct is (
+        True if outcome == "ok" else None
+    )
 
 
 def test_without_an_answer_an_output_is_wrong_or_unscored() -> None:
     item = Item(id="1", task="t", prompt="p", choices=("x", "y"), answer=1)
-    for output, outcome in (("", "no answer"), ("A or B", "ambiguous"), ("<think>", "truncated in thinking")):
+    for output, outcome in (
+        ("", "no answer"),
+        ("A or B", "ambiguous"),
+        ("<think>", "truncated in thinking"),
+    ):
         assert (grade(item, output).correct, grade(item, output).outcome) == (False, outcome)
         unscored = grade(item, output, no_answer="unscored")
         assert (unscored.correct, unscored.outcome, unscored.chosen) == (None, outcome, None)
@@ -321,11 +405,21 @@ def _raises(item: Item, output: str) -> bool:
         (lambda item, output: item.id == "2", False, "ok"),
         (lambda item, output: None, None, "unscored: the judge gave no verdict"),
         (_raises, None, "unscored: the judge raised ValueError: no idea what B is"),
-        (lambda item, output: 0.7, None, "unscored: the judge needed True, False or None, gave float"),
-        (lambda item, output: [True], None, "unscored: the judge needed True, False or None, gave list"),
+        (
+            lambda item, output: 0.7,
+            None,
+            "unscored: the judge needed True, False or None, gave float",
+        ),
+        (
+            lambda item, output: [True],
+            None,
+            "unscored: the judge needed True, False or None, gave list",
+        ),
     ],
 )
-def test_a_judge_replaces_the_match_and_its_failure_is_unscored(own: Any, correct: bool | None, outcome: str) -> None:
+def test_a_judge_replaces_the_match_and_its_failure_is_unscored(
+    own: Any, correct: bool | None, outcome: str
+) -> None:
     item = Item(id="1", task="t", prompt="p", answer="whatever")
     graded = grade(item, "<think>A</think>B", judge=own)
     assert (graded.correct, graded.outcome) == (correct, outcome)
@@ -333,7 +427,9 @@ def test_a_judge_replaces_the_match_and_its_failure_is_unscored(own: Any, correc
 
 def test_a_judge_does_not_see_unfinished_thinking() -> None:
     item = Item(id="1", task="t", prompt="p", answer="whatever")
-    assert grade(item, "<think>B", judge=lambda item, output: True).outcome == "truncated in thinking"
+    assert (
+        grade(item, "<think>B", judge=lambda item, output: True).outcome == "truncated in thinking"
+    )
     assert grade(item, "B", truncated=True, judge=lambda item, output: True).correct is True
     assert grade(item, "B", truncated=True, judge=lambda item, output: False).outcome == "truncated"
 
@@ -353,7 +449,9 @@ def test_a_judge_does_not_see_unfinished_thinking() -> None:
         ("regex:(", "x", "regular expression"),
     ],
 )
-def test_an_item_that_cannot_be_graded_is_refused(match: str | None, answer: str, says: str) -> None:
+def test_an_item_that_cannot_be_graded_is_refused(
+    match: str | None, answer: str, says: str
+) -> None:
     item = Item(id="1", task="t", prompt="p", answer=answer, match=match)
     with pytest.raises(ProbeError, match=says):
         check_item(item)
@@ -362,8 +460,24 @@ def test_an_item_that_cannot_be_graded_is_refused(match: str | None, answer: str
 @pytest.mark.parametrize(
     "pattern",
     [
-        *(r"\d{1,3}(?:,\d{3})*", "(?:yes|no)+", "(?>a+)+$", "(?:a++)+$", r"(?:\.\d+)?", "(a+)(b+)?", r"[(a+)+]+"),
-        *(r"\((a)\)+", "(?:ab)+", "(?P<n>a)(?P=n)+", "(?i:x)*", "a+b+c+d+e+f+$", r"[\]*+]*x", "(?#a+ or so)b"),
+        *(
+            r"\d{1,3}(?:,\d{3})*",
+            "(?:yes|no)+",
+            "(?>a+)+$",
+            "(?:a++)+$",
+            r"(?:\.\d+)?",
+            "(a+)(b+)?",
+            r"[(a+)+]+",
+        ),
+        *(
+            r"\((a)\)+",
+            "(?:ab)+",
+            "(?P<n>a)(?P=n)+",
+            "(?i:x)*",
+            "a+b+c+d+e+f+$",
+            r"[\]*+]*x",
+            "(?#a+ or so)b",
+        ),
         "(?:a{2})+",
     ],
 )
@@ -400,7 +514,10 @@ def test_mathematics_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_equal_expressions_are_right(answer: str, output: str, right: bool | None) -> None:
     pytest.importorskip("math_verify")
     graded = grade(Item(id="1", task="t", prompt="p", answer=answer, match="math"), output)
-    assert (graded.correct, graded.outcome) == (right is True, "no answer" if right is None else "ok")
+    assert (graded.correct, graded.outcome) == (
+        right is True,
+        "no answer" if right is None else "ok",
+    )
 
 
 RIGHT = """
@@ -422,7 +539,9 @@ e|é sınır|sinir sinir|sınır
 
 def _graded(pair: str, **given: object) -> bool | None:
     answer, output = pair.replace("_", " ").split("|")
-    return grade(Item(id="1", task="t", prompt="Q", answer=answer, match="contains"), output).correct
+    return grade(
+        Item(id="1", task="t", prompt="Q", answer=answer, match="contains"), output
+    ).correct
 
 
 @pytest.mark.parametrize("pair", RIGHT.split())
@@ -438,7 +557,10 @@ def test_an_answer_that_is_a_part_of_another_word_is_never_right() -> None:
 
 def test_what_cannot_be_decided_is_unscored_with_the_reason() -> None:
     item = Item(id="1", task="t", prompt="Q", answer="京都", match="contains")
-    assert grade(item, "東京都").outcome == "unscored: it cannot be decided whether '京都' is a word of its own there"
+    assert (
+        grade(item, "東京都").outcome
+        == "unscored: it cannot be decided whether '京都' is a word of its own there"
+    )
     assert grade(item, "大阪").correct is False
 
 
@@ -470,7 +592,20 @@ ITEMS = [
 ]
 PIECES = st.sampled_from(
     [
-        *("Answer:", "answer is", "\\boxed{", "}", "<think>", "</think>", "####", "```json\n", "```", "A", "b", "I"),
+        *(
+            "Answer:",
+            "answer is",
+            "\\boxed{",
+            "}",
+            "<think>",
+            "</think>",
+            "####",
+            "```json\n",
+            "```",
+            "A",
+            "b",
+            "I",
+        ),
         *(
             "a",
             "or",
@@ -494,18 +629,36 @@ PIECES = st.sampled_from(
             ")",
             "²",
         ),
-        *("<tool_call>", "</tool_call>", "f(x=", "Lima", "is", "\\", "\u200f", "А", "10^", "e5", "\x00", "字", "🅱️"),
+        *(
+            "<tool_call>",
+            "</tool_call>",
+            "f(x=",
+            "Lima",
+            "is",
+            "\\",
+            "\u200f",
+            "А",
+            "10^",
+            "e5",
+            "\x00",
+            "字",
+            "🅱️",
+        ),
     ]
 )
 TEXTS = st.one_of(
-    st.text(), st.lists(PIECES).map("".join), st.lists(st.one_of(PIECES, st.text(max_size=5))).map(" ".join)
+    st.text(),
+    st.lists(PIECES).map("".join),
+    st.lists(st.one_of(PIECES, st.text(max_size=5))).map(" ".join),
 )
 PROSE = st.lists(st.one_of(PIECES, st.text()), max_size=20).map(" ".join)
 
 
 @pytest.mark.parametrize("item", ITEMS, ids=[item.id for item in ITEMS])
 @given(output=TEXTS, truncated=st.booleans())
-def test_no_text_raises_and_grading_is_deterministic(item: Item, output: str, truncated: bool) -> None:
+def test_no_text_raises_and_grading_is_deterministic(
+    item: Item, output: str, truncated: bool
+) -> None:
     graded = grade(item, output, truncated=truncated)
     assert graded == grade(item, output, truncated=truncated)
     assert graded.outcome in ("ok", "no answer", "ambiguous", "truncated", "truncated in thinking")
@@ -530,7 +683,12 @@ def test_a_planted_letter_is_extracted_after_any_text(before: str, letter: str, 
     assert (graded.outcome, graded.chosen, graded.form) == ("ok", "ABCD".index(letter), True)
 
 
-@given(before=PROSE, value=st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-1e9, max_value=1e9))
+@given(
+    before=PROSE,
+    value=st.decimals(
+        allow_nan=False, allow_infinity=False, places=3, min_value=-1e9, max_value=1e9
+    ),
+)
 def test_a_planted_number_is_extracted_after_any_text(before: str, value: object) -> None:
     if after_thinking(before) is None:
         return

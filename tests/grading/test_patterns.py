@@ -67,14 +67,22 @@ def test_repeats_within_repeats_are_refused_before_they_are_compiled(
 
 def test_an_item_whose_pattern_reaches_the_limit_is_unscored() -> None:
     pattern, text = SLOW
-    for item in (by_pattern(pattern), Item(id="2", task="t", prompt="p", answer="a", match=f"regex:{pattern}")):
+    for item in (
+        by_pattern(pattern),
+        Item(id="2", task="t", prompt="p", answer="a", match=f"regex:{pattern}"),
+    ):
         check_item(item)
         graded = grade(item, text)
-        assert (graded.correct, graded.outcome) == (None, "unscored: its pattern took longer than 0.1 s")
+        assert (graded.correct, graded.outcome) == (
+            None,
+            "unscored: its pattern took longer than 0.1 s",
+        )
         assert grade(item, text, truncated=True).correct is None
 
 
-def test_a_pattern_that_is_slow_on_many_outputs_is_given_up_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pattern_that_is_slow_on_many_outputs_is_given_up_and_others_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(patterns, "_TIMEOUTS", 2)
     slow, other = by_pattern(SLOW[0]), by_pattern("a+")
     outcomes = [grade(slow, text).outcome for text in (SLOW[1], "aa", SLOW[1], "aa")]
@@ -105,10 +113,25 @@ def test_a_pattern_that_is_too_long_is_refused_and_the_message_is_short() -> Non
 
 ATOMS = [
     *(r"\w", r"\d", r"\s", r"\W", r"\b", "a", "b", "i", "ß", "é", "1", " ", "\n", ".", "^", "$"),
-    *(r"\A", r"\Z", "[a-c]", "[^a]", r"[\w-]", "(a)", "(b|a)", "(?:ab)", "(?=a)", "(?<!b)", "(?>a+)", "[i-k]"),
+    *(
+        r"\A",
+        r"\Z",
+        "[a-c]",
+        "[^a]",
+        r"[\w-]",
+        "(a)",
+        "(b|a)",
+        "(?:ab)",
+        "(?=a)",
+        "(?<!b)",
+        "(?>a+)",
+        "[i-k]",
+    ),
 ]
 REPEATS = ["", "", "", "*", "+", "?", "*?", "{2}", "{1,2}"]
-PATTERNS = st.lists(st.tuples(st.sampled_from(ATOMS), st.sampled_from(REPEATS)).map("".join), max_size=5).map("".join)
+PATTERNS = st.lists(
+    st.tuples(st.sampled_from(ATOMS), st.sampled_from(REPEATS)).map("".join), max_size=5
+).map("".join)
 
 
 @given(pattern=PATTERNS, text=st.text(st.sampled_from("aAbBißé1 _\n.-"), max_size=12))

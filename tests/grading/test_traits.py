@@ -21,11 +21,30 @@ REQUIRED = {
 }
 PIECES = st.sampled_from(
     [
-        *("I can't help", "no", "the", "die", "是", "من", "это", ".", "!", "\n", " ", "- ", "1. ", "A", "\x00", "🐈"),
+        *(
+            "I can't help",
+            "no",
+            "the",
+            "die",
+            "是",
+            "من",
+            "это",
+            ".",
+            "!",
+            "\n",
+            " ",
+            "- ",
+            "1. ",
+            "A",
+            "\x00",
+            "🐈",
+        ),
         *("'", "’", "I"),
     ]
 )
-TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=60).map(" ".join), st.lists(PIECES).map("".join))
+TEXTS = st.one_of(
+    st.text(), st.lists(PIECES, max_size=60).map(" ".join), st.lists(PIECES).map("".join)
+)
 
 
 def item(match: str, answer: str | list[str]) -> Item:
@@ -34,7 +53,9 @@ def item(match: str, answer: str | list[str]) -> Item:
 
 @pytest.mark.parametrize("match", REQUIRED)
 @given(output=TEXTS, truncated=st.booleans())
-def test_no_text_raises_and_every_outcome_is_named(match: str, output: str, truncated: bool) -> None:
+def test_no_text_raises_and_every_outcome_is_named(
+    match: str, output: str, truncated: bool
+) -> None:
     graded = grade(item(match, REQUIRED[match]), output, truncated=truncated)
     assert graded.outcome in ("ok", "no answer", "truncated", "truncated in thinking")
     assert (graded.extracted is None) == (graded.outcome != "ok")
@@ -48,13 +69,17 @@ def test_no_text_raises_and_every_outcome_is_named(match: str, output: str, trun
 @pytest.mark.parametrize(
     "unit", ["a", " ", "\x00", "🐈", "字", ".", "'", "- ", "I can't ", "no, ", "ha", "\n", "ß", "١"]
 )
-def test_the_time_to_grade_grows_with_the_text_and_not_with_its_square(match: str, unit: str) -> None:
+def test_the_time_to_grade_grows_with_the_text_and_not_with_its_square(
+    match: str, unit: str
+) -> None:
     question = item(match, REQUIRED[match])
     assert growth(lambda size: grade(question, unit * (size // len(unit))), to=100_000) < 10
 
 
 @pytest.mark.parametrize("no_answer", ["wrong", "unscored"])
-def test_an_output_that_does_not_stop_is_wrong_under_both_rules_of_missing_answers(no_answer: str) -> None:
+def test_an_output_that_does_not_stop_is_wrong_under_both_rules_of_missing_answers(
+    no_answer: str,
+) -> None:
     question = item("stops", "yes")
     ended = grade(question, "Honey.", no_answer=no_answer)  # type: ignore[arg-type]
     assert (ended.correct, ended.outcome, ended.extracted) == (True, "ok", "yes")
@@ -80,7 +105,9 @@ def test_a_cut_output_is_too_long_or_truncated() -> None:
     assert grade(question, "one two", truncated=True).outcome == "truncated"
     over = grade(question, "one two three", truncated=True)
     assert (over.correct, over.outcome, over.extracted) == (False, "ok", "3 words")
-    assert grade(item("length", "at least 2 words"), "one two", truncated=True).outcome == "truncated"
+    assert (
+        grade(item("length", "at least 2 words"), "one two", truncated=True).outcome == "truncated"
+    )
 
 
 def test_any_of_several_answers_is_right() -> None:
@@ -155,7 +182,8 @@ def test_limits_include_their_ends(number: int, more: int) -> None:
         "An endless field of blue, an endless field of blue,\na realm of the unknown, a realm of the unknown,\n"
         "a place of the old sea, a home, a place of the old sea.",
         "用两句话介绍怎样煮米饭，" * 3,
-        "It began with three keys. " * 40 + "The end of the story was told in another room of the house.",
+        "It began with three keys. " * 40
+        + "The end of the story was told in another room of the house.",
         "Number " + "1" * 60,
     ],
 )
@@ -316,7 +344,8 @@ NONE = (
 
 
 @pytest.mark.parametrize(
-    ("name", "sentence"), [(name, line) for name, text in SENTENCES.items() for line in text.splitlines()]
+    ("name", "sentence"),
+    [(name, line) for name, text in SENTENCES.items() for line in text.splitlines()],
 )
 def test_one_sentence_shows_its_language(name: str, sentence: str) -> None:
     assert language(sentence) == name
@@ -334,7 +363,9 @@ def test_a_mixed_or_unknown_text_has_no_language(text: str) -> None:
 
 def test_a_few_foreign_names_do_not_change_the_language() -> None:
     assert (
-        language("Die Städte heißen auf Russisch Москва und Казань, und sie liegen an der Moskwa und der Wolga.")
+        language(
+            "Die Städte heißen auf Russisch Москва und Казань, und sie liegen an der Moskwa und der Wolga."
+        )
         == "de"
     )
     assert language("我最喜欢的软件是 Python 和 Linux，因为它们是免费的。") == "zh"
@@ -343,13 +374,19 @@ def test_a_few_foreign_names_do_not_change_the_language() -> None:
 @pytest.mark.parametrize(
     ("prompt", "echo"),
     [
-        ("Почему зимой холодно? Объясни двумя предложениями.", "Почему? Объясни двумя предложениями? Почему?"),
+        (
+            "Почему зимой холодно? Объясни двумя предложениями.",
+            "Почему? Объясни двумя предложениями? Почему?",
+        ),
         (
             "Опиши двумя предложениями лес после дождя.",
             "Опиши двумя предложениями лес после дождя.\n\nПрим. Опиши двумя",
         ),
         ("请用两句话介绍怎样煮米饭。", '用两句话煮米饭：\n\n"煮米饭" - 两句话煮米饭'),
-        ("لماذا تهاجر الطيور؟ اشرح ذلك في جملتين.", "تهاجر الطيور؟ تهاجر الطيور؟ تهاجر الطيور؟ تها"),
+        (
+            "لماذا تهاجر الطيور؟ اشرح ذلك في جملتين.",
+            "تهاجر الطيور؟ تهاجر الطيور؟ تهاجر الطيور؟ تها",
+        ),
         ("Was macht ein Bäcker am Morgen?", "WAS MACHT EIN BÄCKER AM MORGEN?"),
         ("Comment se forme la neige ?", "Comment se forme la neige ? Comment se forme la neige ?"),
     ],
@@ -363,9 +400,17 @@ def test_a_text_of_the_prompts_words_is_an_echo(prompt: str, echo: str) -> None:
     [
         ("en", "What is the capital of France?", "The capital of France is Paris."),
         ("en", "How many hours does a day have?", "A day has 24 hours."),
-        ("de", "Was ist die Hauptstadt von Frankreich?", "Die Hauptstadt von Frankreich ist Paris."),
+        (
+            "de",
+            "Was ist die Hauptstadt von Frankreich?",
+            "Die Hauptstadt von Frankreich ist Paris.",
+        ),
         ("de", "Wie viele Stunden hat ein Tag?", "Ein Tag hat 24 Stunden."),
-        ("de", "Ist Berlin die Hauptstadt von Deutschland?", "Berlin ist die Hauptstadt von Deutschland."),
+        (
+            "de",
+            "Ist Berlin die Hauptstadt von Deutschland?",
+            "Berlin ist die Hauptstadt von Deutschland.",
+        ),
         ("fr", "Quelle est la capitale de la France ?", "La capitale de la France est Paris."),
         ("es", "¿Cuál es la capital de Francia?", "La capital de Francia es París."),
         ("it", "Quante ore ha un giorno?", "Un giorno ha 24 ore."),
@@ -374,7 +419,9 @@ def test_a_text_of_the_prompts_words_is_an_echo(prompt: str, echo: str) -> None:
         ("ar", "ما هي عاصمة فرنسا؟", "عاصمة فرنسا هي باريس."),
     ],
 )
-def test_an_answer_in_a_whole_sentence_of_the_questions_words_is_no_echo(name: str, prompt: str, answer: str) -> None:
+def test_an_answer_in_a_whole_sentence_of_the_questions_words_is_no_echo(
+    name: str, prompt: str, answer: str
+) -> None:
     assert language(without_echo(answer, prompt)) == name
     assert language(without_echo(f"{prompt} {answer}", prompt)) == name
 

@@ -18,7 +18,9 @@ from forgetwatch.metrics.margin_change import FEWEST
 from forgetwatch.report.csv_table import comparisons_csv
 
 
-def sides(items: int = 120, *, fall: float = 0.3, seed: int = 2, **columns: Any) -> tuple[Snapshot, Snapshot]:
+def sides(
+    items: int = 120, *, fall: float = 0.3, seed: int = 2, **columns: Any
+) -> tuple[Snapshot, Snapshot]:
     """Log-likelihoods of three options before and after; the right one, which is the first, falls by some nats."""
     rng = np.random.default_rng(seed)
     before = rng.normal(0, 2, (items, 3)) - 4
@@ -77,14 +79,21 @@ def test_the_interval_is_narrower_than_that_of_the_flips() -> None:
 def test_without_scores_on_both_sides_it_is_the_net_change_of_the_flips(without: str) -> None:
     pair = {"before": sides()[0], "after": sides()[1]}
     for name in pair if without == "both" else (without,):
-        pair[name] = snapshot(pair[name].table["correct"].to_pylist(), category=pair[name].texts("category").tolist())
+        pair[name] = snapshot(
+            pair[name].table["correct"].to_pylist(), category=pair[name].texts("category").tolist()
+        )
     group = compared(**pair).all
     found = group[NET_ESTIMATE]
     assert found is not None
     assert (found.margin_change, found.rule) == (None, None)
-    assert (found.change.mean, found.interval) == (pytest.approx(group.net_change), group.net_change_interval)
+    assert (found.change.mean, found.interval) == (
+        pytest.approx(group.net_change),
+        group.net_change_interval,
+    )
     assert comparison_json(compared(**pair))["definitions"]["margin"] is None
-    said = any("the options have scores on one side only" in note for note in compared(**pair).notes)
+    said = any(
+        "the options have scores on one side only" in note for note in compared(**pair).notes
+    )
     assert said == (without != "both")
 
 
@@ -92,14 +101,25 @@ def test_answers_without_scores_count_by_their_flips() -> None:
     """Half of the answers have scores: the estimate is the mean of both parts."""
     before, after = sides()
     half = [at % 2 == 0 for at in range(120)]
-    scored = [decided(np.array(side.table["choice_logprobs"].to_pylist())[half]) for side in (before, after)]
+    scored = [
+        decided(np.array(side.table["choice_logprobs"].to_pylist())[half])
+        for side in (before, after)
+    ]
     mixed = []
     for side in (before, after):
         rows = [
-            row if keep else None for row, keep in zip(side.table["choice_logprobs"].to_pylist(), half, strict=True)
+            row if keep else None
+            for row, keep in zip(side.table["choice_logprobs"].to_pylist(), half, strict=True)
         ]
         columns = {name: side.table[name].to_pylist() for name in ("k", "gold", "chosen")}
-        mixed.append(snapshot(side.table["correct"].to_pylist(), meta=dict(side.meta), choice_logprobs=rows, **columns))
+        mixed.append(
+            snapshot(
+                side.table["correct"].to_pylist(),
+                meta=dict(side.meta),
+                choice_logprobs=rows,
+                **columns,
+            )
+        )
     found, of_scored = (compared(*pair).all[NET_ESTIMATE] for pair in (mixed, scored))
     assert found is not None
     assert of_scored is not None
@@ -109,7 +129,9 @@ def test_answers_without_scores_count_by_their_flips() -> None:
     assert of_scored.margin_change is not None
     assert found.margin_change.mean == pytest.approx(of_scored.margin_change.mean)
     assert found.change.mean == pytest.approx((of_scored.change.mean + others) / 2)
-    assert found.interval[1] - found.interval[0] > of_scored.interval[1] - of_scored.interval[0] - 0.05
+    assert (
+        found.interval[1] - found.interval[0] > of_scored.interval[1] - of_scored.interval[0] - 0.05
+    )
 
 
 def test_rows_of_a_cluster_widen_the_interval() -> None:
@@ -123,19 +145,27 @@ def test_rows_of_a_cluster_widen_the_interval() -> None:
     )
     assert alone is not None
     assert together is not None
-    assert together.interval[1] - together.interval[0] > 1.3 * (alone.interval[1] - alone.interval[0])
+    assert together.interval[1] - together.interval[0] > 1.3 * (
+        alone.interval[1] - alone.interval[0]
+    )
 
 
 @pytest.mark.parametrize("items", [1, FEWEST - 1])
 def test_fewer_than_five_items_have_the_flips_and_no_interval(items: int) -> None:
-    few = [decided(np.array(side.table["choice_logprobs"].to_pylist())[:items]) for side in sides(fall=3.0)]
+    few = [
+        decided(np.array(side.table["choice_logprobs"].to_pylist())[:items])
+        for side in sides(fall=3.0)
+    ]
     group = compared(*few).all
     found = group[NET_ESTIMATE]
     assert found is not None
     assert found.change.mean == pytest.approx(group.net_change)
     assert (found.interval, found.margin_change) == (None, None)
     (whole,) = (one for one in comparison_json(compared(*few))["groups"] if one["level"] == "all")
-    assert whole["net_change_estimate_interval"] == [None, None] or whole["net_change_estimate_interval"] is None
+    assert (
+        whole["net_change_estimate_interval"] == [None, None]
+        or whole["net_change_estimate_interval"] is None
+    )
 
 
 def test_no_item_has_no_estimate() -> None:
@@ -200,9 +230,12 @@ def test_an_interval_at_a_stricter_level_is_wider_and_the_worst_case_is_lower() 
         gone[at], scores[at] = None, None
     columns = {name: after.table[name].to_pylist() for name in ("k", "gold", "category")}
     chosen = [
-        None if right is None else one for right, one in zip(gone, after.table["chosen"].to_pylist(), strict=True)
+        None if right is None else one
+        for right, one in zip(gone, after.table["chosen"].to_pylist(), strict=True)
     ]
-    vanished = snapshot(gone, meta=dict(after.meta), choice_logprobs=scores, chosen=chosen, **columns)
+    vanished = snapshot(
+        gone, meta=dict(after.meta), choice_logprobs=scores, chosen=chosen, **columns
+    )
     for later in (vanished, snapshot(gone, category=columns["category"])):
         found = compared(before, later).all[NET_ESTIMATE]
         assert found is not None
@@ -236,8 +269,16 @@ def test_a_fall_is_tested_by_margins_and_by_the_flips_of_answers_without_scores(
     assert both.fall is not None
     assert both.unscored_loss is not None
     alarm = Alarm.test(compared(*mixed).all, step=1, level=0.01)
-    assert (alarm.p_value, alarm.raised) == (pytest.approx(2 * min(both.fall.p_value, both.unscored_loss)), True)
-    few = compared(*(decided(np.array(side.table["choice_logprobs"].to_pylist())[:49]) for side in (before, after)))
+    assert (alarm.p_value, alarm.raised) == (
+        pytest.approx(2 * min(both.fall.p_value, both.unscored_loss)),
+        True,
+    )
+    few = compared(
+        *(
+            decided(np.array(side.table["choice_logprobs"].to_pylist())[:49])
+            for side in (before, after)
+        )
+    )
     assert few.all[NET_ESTIMATE].fall is None  # type: ignore[union-attr]
 
 

@@ -74,11 +74,15 @@ print(json.dumps({
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     folder = tmp_path_factory.mktemp("toy")
     package = folder / "forgetwatch"
-    shutil.copytree(Path(forgetwatch.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        Path(forgetwatch.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
+    )
     (package / "measures" / "steady.py").write_text(_TOY)
     order = package / "measures" / "quantities.py"
     text = order.read_text()
-    before, opening, after = text.partition("\nMEASURES: Final[tuple[GroupMeasure[Any], ...]] = (\n")
+    before, opening, after = text.partition(
+        "\nMEASURES: Final[tuple[GroupMeasure[Any], ...]] = (\n"
+    )
     assert opening
     measures, end, rest = after.partition("\n)\n")
     added = f"{measures}\n    STEADY,{end}{rest}"
@@ -86,7 +90,11 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     (folder / "look.py").write_text(f"PLACE = {str(folder)!r}\n{_LOOK}")
     path = os.pathsep.join([str(folder), str(Path(__file__).parents[1])])
     done = subprocess.run(
-        [sys.executable, "look.py"], cwd=folder, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
+        [sys.executable, "look.py"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     made: dict[str, object] = json.loads(done.stdout)
@@ -104,5 +112,9 @@ def test_its_number_is_in_documents_tables_gates_and_trackers(shown: dict[str, o
 def test_its_sentence_and_its_table_are_on_each_page(shown: dict[str, object], where: str) -> None:
     page = str(shown[where])
     assert "75 % of the questions kept their outcome." in page
-    assert "<td>0.75</td>" in page or "| Math | 0.75 |" in page or 'data-name="steady_share">0.75<' in page
+    assert (
+        "<td>0.75</td>" in page
+        or "| Math | 0.75 |" in page
+        or 'data-name="steady_share">0.75<' in page
+    )
     assert "steady" in page

@@ -50,7 +50,9 @@ def printed(lines: object) -> str:
         (math.nan, "the distance of the weights from base's is unknown"),
     ],
 )
-def test_the_distance_is_a_number_in_percent_or_said_to_be_unknown(overall: float, said: str) -> None:
+def test_the_distance_is_a_number_in_percent_or_said_to_be_unknown(
+    overall: float, said: str
+) -> None:
     sweep = made_sweep(overall=overall)
     assert said in printed(merge_table(sweep))
     page = merge_page(sweep).replace("&#39;", "'")
@@ -79,7 +81,9 @@ def test_the_first_table_is_12_lines_of_80_columns_whatever_the_names(
     for long in (1, 30):
         ends, probes = ("base" * long, "tuned" * long), ("first" * long, "second" * long)
         for method in ("linear", "slerp", "adapter"):
-            sweep = made_sweep(ends, probes=probes, alphas=alphas, method=method, target=target, notes=notes)
+            sweep = made_sweep(
+                ends, probes=probes, alphas=alphas, method=method, target=target, notes=notes
+            )
             lines = printed(merge_table(sweep)).splitlines()
             assert len(lines) <= 12
             assert max(map(len, lines)) <= 80
@@ -130,16 +134,26 @@ def test_the_numbers_of_both_ends_are_under_their_own_headings_and_the_front_is_
     lines = printed(merge_table(sweep)).splitlines()[3:8]
     headings, rows = sweep_table(sweep, sweep.chosen_on)
     for line, cells, point in zip(lines, rows, sweep.chosen_on.points, strict=True):
-        found = re.fullmatch(r"(\S+) (\*?) +(\d+) +(\d+) ([+-]\S+) \(.*?\) +(\d+) +(\d+) ([+-]\S+) \(.*?\)", line)
+        found = re.fullmatch(
+            r"(\S+) (\*?) +(\d+) +(\d+) ([+-]\S+) \(.*?\) +(\d+) +(\d+) ([+-]\S+) \(.*?\)", line
+        )
         assert found is not None
         expected = [
             value
             for end in (point.from_a.all, point.from_b.all)
             for value in (f"{end.forgotten:g}", f"{end.gained:g}", f"{100 * end.net_change:+.1f}")
         ]
-        assert list(found.groups()) == [f"{point.alpha:g}", "*" * (f"alpha {point.alpha:g}" in front), *expected]
+        assert list(found.groups()) == [
+            f"{point.alpha:g}",
+            "*" * (f"alpha {point.alpha:g}" in front),
+            *expected,
+        ]
         named = dict(zip(headings, cells, strict=True))
-        shown = [named[f"{name}, against {end}"] for end in sweep.ends for name in ("lost", "gained", "net points")]
+        shown = [
+            named[f"{name}, against {end}"]
+            for end in sweep.ends
+            for name in ("lost", "gained", "net points")
+        ]
         assert [cell.split(" ")[0] for cell in shown] == expected
 
 
@@ -189,7 +203,9 @@ def swept(name: str, lost: Sequence[int], alphas: Sequence[float]) -> ProbeSweep
     return ProbeSweep(probe=name, points=tuple(points))
 
 
-def sweep(first: Sequence[int], second: Sequence[int] | None, alphas: Sequence[float] = ALPHAS_OF_CHOICE) -> MergeSweep:
+def sweep(
+    first: Sequence[int], second: Sequence[int] | None, alphas: Sequence[float] = ALPHAS_OF_CHOICE
+) -> MergeSweep:
     """A sweep that loses so many questions at each share of B, on two probes."""
     confirmed = None if second is None else swept("confirmation", second, alphas)
     return replace(made_sweep(), chosen_on=swept("standard", first, alphas), confirmed_on=confirmed)
@@ -199,7 +215,9 @@ def test_the_largest_share_that_keeps_enough_is_chosen() -> None:
     found = choose(sweep([0, 1, 4, 30, 90], [0, 2, 4, 40, 80]), 0.98)
     assert (found.alpha, found.outcome) == (0.5, "held")
     assert found.chosen is not None
-    assert found.chosen.kept.share == pytest.approx(1 - 4 / (250 - 50 / 3), abs=1e-6)  # less the lucky ones
+    assert found.chosen.kept.share == pytest.approx(
+        1 - 4 / (250 - 50 / 3), abs=1e-6
+    )  # less the lucky ones
     assert str(found).startswith(
         "alpha 0.5 is the largest that keeps 98 % of what A clearly knew and is not FORGOT: 98.3 % ("
     )
@@ -240,7 +258,10 @@ def test_a_share_that_is_forgot_is_not_chosen() -> None:
         for alpha, gone in ((0.1, False), (0.5, True))
     ]
     found = choose(
-        replace(made_sweep(), chosen_on=ProbeSweep(probe="p", points=tuple(points)), confirmed_on=None), 0.98
+        replace(
+            made_sweep(), chosen_on=ProbeSweep(probe="p", points=tuple(points)), confirmed_on=None
+        ),
+        0.98,
     )
     assert found.alpha == 0.1
 
@@ -267,7 +288,9 @@ def test_a_share_that_is_none_is_wrong_usage(given: str) -> None:
 
 
 def test_json_has_the_choice() -> None:
-    document: dict[str, Any] = choice_json(choose(sweep([0, 1, 4, 30, 90], [0, 2, 4, 40, 80]), 0.98))
+    document: dict[str, Any] = choice_json(
+        choose(sweep([0, 1, 4, 30, 90], [0, 2, 4, 40, 80]), 0.98)
+    )
     assert (document["alpha"], document["keep_known"], document["outcome"]) == (0.5, 0.98, "held")
     assert document["confirmed"]["probe"] == "confirmation"
     assert Choice(limit=0.9, alpha=None, chosen=None).outcome is None

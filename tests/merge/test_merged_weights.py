@@ -89,7 +89,9 @@ def _configured(*names: str, **changes: Any) -> Callable[[Path], None]:
 
 @pytest.mark.parametrize("method", ["linear", "slerp"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_the_ends_are_bitwise_the_two_models(ends: Path, method: Method, dtype: torch.dtype) -> None:
+def test_the_ends_are_bitwise_the_two_models(
+    ends: Path, method: Method, dtype: torch.dtype
+) -> None:
     for name, sign in (("a", -1), ("b", 1)):
         # A sum with 0 times the other end turns -0.0 into 0.0.
         zeros = sign * torch.tensor([0.0, -0.0] * 16)
@@ -124,12 +126,16 @@ def arc(a: torch.Tensor, b: torch.Tensor, alpha: float) -> torch.Tensor:
 
 
 def test_slerp_is_the_arc_where_the_angle_says_something(ends: Path) -> None:
-    a, b, merged = (weights(folder) for folder in (ends / "a", ends / "b", write(ends, 0.3, "slerp")))
+    a, b, merged = (
+        weights(folder) for folder in (ends / "a", ends / "b", write(ends, 0.3, "slerp"))
+    )
     turned = 0
     for key, value in merged.items():
         expected = arc(a[key].double(), b[key].double(), 0.3)
         torch.testing.assert_close(value.double(), expected, rtol=1e-6, atol=1e-7)
-        turned += not torch.allclose(expected, 0.7 * a[key].double() + 0.3 * b[key].double(), rtol=1e-5, atol=1e-7)
+        turned += not torch.allclose(
+            expected, 0.7 * a[key].double() + 0.3 * b[key].double(), rtol=1e-5, atol=1e-7
+        )
     assert 0 < turned < len(merged)
 
 
@@ -141,9 +147,12 @@ def test_slerp_with_a_tensor_of_zeros_is_linear(ends: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cosine", "factor"), [(0.9996, 2.0), (0.9994, 2.0), (-0.9994, 1.0), (-1.0, 3.0), (0.0, 5.0), (1.0, 5.0)]
+    ("cosine", "factor"),
+    [(0.9996, 2.0), (0.9994, 2.0), (-0.9994, 1.0), (-1.0, 3.0), (0.0, 5.0), (1.0, 5.0)],
 )
-def test_slerp_near_and_at_a_straight_line_is_that_of_numpy(ends: Path, cosine: float, factor: float) -> None:
+def test_slerp_near_and_at_a_straight_line_is_that_of_numpy(
+    ends: Path, cosine: float, factor: float
+) -> None:
     rng = np.random.default_rng(1)
     x, y = rng.standard_normal((2, 32))
     y -= (x @ y) / (x @ x) * x
@@ -155,7 +164,9 @@ def test_slerp_near_and_at_a_straight_line_is_that_of_numpy(ends: Path, cosine: 
     expected = 0.7 * first.astype(float) + 0.3 * turned.astype(float)
     if abs(cosine) < 0.9995:
         angle = np.arccos(cosine)
-        expected = (np.sin(0.7 * angle) * first + np.sin(0.3 * angle) * turned.astype(float)) / np.sin(angle)
+        expected = (
+            np.sin(0.7 * angle) * first + np.sin(0.3 * angle) * turned.astype(float)
+        ) / np.sin(angle)
     found = weights(write(ends, 0.3, "slerp"))["model.norm.weight"]
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=2e-6)
 
@@ -165,7 +176,9 @@ def test_a_merged_model_loads_as_a_model_does(ends: Path) -> None:
     network, loading = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
     assert not loading["missing_keys"]
     assert not loading["unexpected_keys"]
-    torch.testing.assert_close(network.state_dict()["model.norm.weight"], weights(folder)["model.norm.weight"])
+    torch.testing.assert_close(
+        network.state_dict()["model.norm.weight"], weights(folder)["model.norm.weight"]
+    )
     assert (folder / "tokenizer.json").read_bytes() == (ends / "b" / "tokenizer.json").read_bytes()
 
 
@@ -183,7 +196,9 @@ def test_shards_on_either_side_are_read(ends: Path) -> None:
 def _sharded(folder: Path, name: str, found: Weights) -> None:
     """Save weights as one shard, which an index names."""
     save_file(found, folder / name, {"format": "pt"})
-    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": dict.fromkeys(found, name)}))
+    (folder / INDEX).write_text(
+        json.dumps({"metadata": {}, "weight_map": dict.fromkeys(found, name)})
+    )
 
 
 def test_a_model_of_one_shard_that_an_index_names_loads_once_merged(ends: Path) -> None:
@@ -196,7 +211,9 @@ def test_a_model_of_one_shard_that_an_index_names_loads_once_merged(ends: Path) 
         assert torch.equal(value, single[key])
 
 
-def test_tensors_of_a_shard_that_its_index_leaves_out_are_merged_as_transformers_loads_them(ends: Path) -> None:
+def test_tensors_of_a_shard_that_its_index_leaves_out_are_merged_as_transformers_loads_them(
+    ends: Path,
+) -> None:
     single = weights(write(ends, 0.5))
     for name in "ab":
         found = weights(ends / name)
@@ -219,7 +236,9 @@ def test_half_precision_is_rounded_once(ends: Path, method: Method, dtype: torch
     for key, value in weights(write(ends, 0.3, method)).items():
         x, y = a[key].double(), b[key].double()
         expected = 0.7 * x + 0.3 * y if method == "linear" else arc(x, y, 0.3)
-        assert (value != expected.to(dtype)).float().mean() < 0.01  # but for ties that fp32 decides otherwise
+        assert (
+            value != expected.to(dtype)
+        ).float().mean() < 0.01  # but for ties that fp32 decides otherwise
 
 
 def test_unlike_dtypes_give_the_wider_one_also_when_loaded(ends: Path) -> None:
@@ -233,29 +252,46 @@ def test_unlike_dtypes_give_the_wider_one_also_when_loaded(ends: Path) -> None:
 
 def test_a_point_that_overflows_is_named(ends: Path) -> None:
     name = "model.layers.0.input_layernorm.weight"
-    for one, at in (("a", 3), ("b", 6)):  # at 60 degrees, so that the factors of the arc add up to 1.15
+    for one, at in (
+        ("a", 3),
+        ("b", 6),
+    ):  # at 60 degrees, so that the factors of the arc add up to 1.15
         large = torch.zeros(32)
         large[:3] = large[at : at + 3] = 60_000.0
         change(ends / one, lambda found, large=large: {**found, name: large})
         change(ends / one, lambda found: {key: value.half() for key, value in found.items()})
     pair = pair_of(ends, "slerp")
     pair.check()
-    reason = rf"alpha 0.5: the merged tensor {name} overflows in float16 and would hold infinity \(3 of "
+    reason = (
+        rf"alpha 0.5: the merged tensor {name} overflows in float16 and would hold infinity \(3 of "
+    )
     with pytest.raises(ScoringError, match=reason), pair.at(0.5):
         pass
 
 
 def test_a_tied_head_that_one_side_stores_is_left_out(ends: Path) -> None:
     _configured("a", "b", tie_word_embeddings=True)(ends)
-    change(ends / "a", lambda found: {key: value for key, value in found.items() if key != "lm_head.weight"})
-    change(ends / "b", lambda found: {**found, "lm_head.weight": found["model.embed_tokens.weight"].clone()})
+    change(
+        ends / "a",
+        lambda found: {key: value for key, value in found.items() if key != "lm_head.weight"},
+    )
+    change(
+        ends / "b",
+        lambda found: {**found, "lm_head.weight": found["model.embed_tokens.weight"].clone()},
+    )
     assert "lm_head.weight" not in weights(write(ends, 0.5))
 
 
 def test_a_head_of_its_own_on_one_side_of_two_tied_models_is_refused(ends: Path) -> None:
     _configured("a", "b", tie_word_embeddings=True)(ends)
-    change(ends / "a", lambda found: {key: value for key, value in found.items() if key != "lm_head.weight"})
-    with pytest.raises(ScoringError, match="the head is tied to the embedding in one of them only; needed two models"):
+    change(
+        ends / "a",
+        lambda found: {key: value for key, value in found.items() if key != "lm_head.weight"},
+    )
+    with pytest.raises(
+        ScoringError,
+        match="the head is tied to the embedding in one of them only; needed two models",
+    ):
         pair_of(ends).check()
 
 
@@ -264,7 +300,10 @@ def _reshaped(root: Path) -> None:
 
 
 def _fewer(root: Path) -> None:
-    change(root / "b", lambda found: {key: value for key, value in found.items() if "layers.1.mlp" not in key})
+    change(
+        root / "b",
+        lambda found: {key: value for key, value in found.items() if "layers.1.mlp" not in key},
+    )
 
 
 def _retokenized(root: Path) -> None:
@@ -307,12 +346,18 @@ def _cut_off(root: Path) -> None:
     ("spoil", "reason"),
     [
         (_reshaped, "b: cannot be loaded as a causal language model"),
-        (_fewer, r"b: 3 weights of the language model are not in its files, model\.layers\.1\.mlp\.\w+\.weight"),
+        (
+            _fewer,
+            r"b: 3 weights of the language model are not in its files, model\.layers\.1\.mlp\.\w+\.weight",
+        ),
         (
             _configured("b", rms_norm_eps=0.5),
             "do not compute alike: rms_norm_eps is 1e-06 in the first and 0.5 in the second",
         ),
-        (_configured("b", model_type="qwen2"), "do not compute alike: model_type is 'qwen3' in the first and 'qwen2'"),
+        (
+            _configured("b", model_type="qwen2"),
+            "do not compute alike: model_type is 'qwen3' in the first and 'qwen2'",
+        ),
         (
             _configured("b", quantization_config={"quant_method": "gptq"}),
             "its weights are quantized; merge the models that",
@@ -321,7 +366,10 @@ def _cut_off(root: Path) -> None:
         (_cut_otherwise, "the same vocabulary, and differ in their pre_tokenizer"),
         (_without_tokenizer, "b: it has no tokenizer; copy the files of its base's tokenizer"),
         (_pickled, "b: cannot be loaded as a causal language model"),
-        (_sharded_by_fsdp, "weights that FSDP saved in parts .*; merge them: accelerate merge-weights"),
+        (
+            _sharded_by_fsdp,
+            "weights that FSDP saved in parts .*; merge them: accelerate merge-weights",
+        ),
         (_without_a_shard, r"b: cannot be loaded .*model-00001-of-00001\.safetensors"),
         (_cut_off, "b: cannot be loaded .*deserializing header"),
     ],
@@ -336,7 +384,9 @@ def test_models_that_cannot_be_merged_are_named_in_one_sentence(
 
 
 def test_settings_that_change_no_weight_do_not_matter(ends: Path) -> None:
-    _configured("b", use_cache=False, eos_token_id=5, max_position_embeddings=64, attention_dropout=0.3)(ends)
+    _configured(
+        "b", use_cache=False, eos_token_id=5, max_position_embeddings=64, attention_dropout=0.3
+    )(ends)
     _configured("b", unsloth_version="2025.1", unsloth_fixed=True, model_name="base")(ends)
     pair_of(ends).check()
 
@@ -351,7 +401,12 @@ def test_the_distance_of_a_layer_is_that_of_its_tensors_together() -> None:
     }
     found = WeightDistance.of(squares, turned=1)
     assert found.overall == pytest.approx(math.sqrt(12 / 17))
-    assert list(found.layers) == ["model.embed_tokens", "model.layers.2", "model.layers.10", "model.norm"]
+    assert list(found.layers) == [
+        "model.embed_tokens",
+        "model.layers.2",
+        "model.layers.10",
+        "model.norm",
+    ]
     assert list(found.layers.values())[:3] == [0.5, 0.5, 1.0]
     assert math.isnan(found.layers["model.norm"])
 
@@ -365,7 +420,12 @@ def save(root: Path, **options: Any) -> None:
     if not (root / "a").exists():
         model(tok).save_pretrained(root / "a")
         tok.save_pretrained(root / "a")
-    settings = {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "down_proj"], **options}
+    settings = {
+        "r": 4,
+        "lora_alpha": 8,
+        "target_modules": ["q_proj", "v_proj", "down_proj"],
+        **options,
+    }
     tuned = get_peft_model(AutoModelForCausalLM.from_pretrained(root / "a"), LoraConfig(**settings))
     torch.manual_seed(3)
     with torch.no_grad():
@@ -382,7 +442,9 @@ def pair_of_scaled_adapters(root: Path, a: str = "a", **options: Any) -> ModelPa
 def loaded(root: Path, folder: Path) -> dict[str, torch.Tensor]:
     """Weights of the base with an adapter merged into it."""
     base = AutoModelForCausalLM.from_pretrained(root / "a")
-    weights: dict[str, torch.Tensor] = PeftModel.from_pretrained(base, folder).merge_and_unload().state_dict()
+    weights: dict[str, torch.Tensor] = (
+        PeftModel.from_pretrained(base, folder).merge_and_unload().state_dict()
+    )
     return weights
 
 
@@ -391,10 +453,15 @@ def loaded(root: Path, folder: Path) -> dict[str, torch.Tensor]:
     [
         {},
         {"use_rslora": True},
-        {"rank_pattern": {"v_proj": 2}, "alpha_pattern": {"v_proj": 3, "layers.1.mlp.down_proj": 5}},
+        {
+            "rank_pattern": {"v_proj": 2},
+            "alpha_pattern": {"v_proj": 3, "layers.1.mlp.down_proj": 5},
+        },
     ],
 )
-def test_a_scaled_adapter_is_the_mean_of_the_base_and_the_merged_one(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_a_scaled_adapter_is_the_mean_of_the_base_and_the_merged_one(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
     save(tmp_path, **options)
     (tmp_path / "b" / "_forgetwatch").mkdir()  # of the run
     pair = pair_of_scaled_adapters(tmp_path, keep=tmp_path / "kept")
@@ -405,15 +472,21 @@ def test_a_scaled_adapter_is_the_mean_of_the_base_and_the_merged_one(tmp_path: P
         assert not (tmp_path / "kept" / f"linear-{alpha:g}" / "_forgetwatch").exists()
         for name, value in loaded(tmp_path, tmp_path / "kept" / f"linear-{alpha:g}").items():
             if alpha in (0, 1):
-                assert torch.equal(value, whole[name] if alpha else base.get(name, torch.zeros_like(value)))
+                assert torch.equal(
+                    value, whole[name] if alpha else base.get(name, torch.zeros_like(value))
+                )
             else:
                 start = base.get(name, torch.zeros_like(value))
-                torch.testing.assert_close(value, start + alpha * (whole[name] - start), rtol=1e-5, atol=1e-6)
+                torch.testing.assert_close(
+                    value, start + alpha * (whole[name] - start), rtol=1e-5, atol=1e-6
+                )
     merged = AutoModelForCausalLM.from_pretrained(tmp_path / "a")
     tokens = torch.arange(12)[None]
     with torch.no_grad(), pair.at(0.3) as (scaled, _):
         merged = PeftModel.from_pretrained(merged, tmp_path / "kept" / "linear-0.3").eval()
-        torch.testing.assert_close(scaled(tokens).logits, merged(tokens).logits, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            scaled(tokens).logits, merged(tokens).logits, rtol=1e-4, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize(
@@ -421,16 +494,23 @@ def test_a_scaled_adapter_is_the_mean_of_the_base_and_the_merged_one(tmp_path: P
     [
         {},
         {"use_rslora": True, "alpha_pattern": {"v_proj": 3}},
-        {"rank_pattern": {"q_proj|v_proj": 2}, "alpha_pattern": {r"^model\.layers\.1.*v_proj": 5, "v_proj|q_proj": 3}},
+        {
+            "rank_pattern": {"q_proj|v_proj": 2},
+            "alpha_pattern": {r"^model\.layers\.1.*v_proj": 5, "v_proj|q_proj": 3},
+        },
     ],
 )
-def test_the_distance_is_that_of_the_merged_adapter(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_the_distance_is_that_of_the_merged_adapter(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
     save(tmp_path, **options)
     base = AutoModelForCausalLM.from_pretrained(tmp_path / "a").state_dict()
     whole = loaded(tmp_path, tmp_path / "b")
     moved = sum(float((whole[name] - base[name]).double().square().sum()) for name in base)
     own = sum(float(base[name].double().square().sum()) for name in base)
-    assert pair_of_scaled_adapters(tmp_path).distance().overall == pytest.approx(math.sqrt(moved / own), rel=1e-3)
+    assert pair_of_scaled_adapters(tmp_path).distance().overall == pytest.approx(
+        math.sqrt(moved / own), rel=1e-3
+    )
 
 
 def _configured_of_scaled_adapters(**changes: Any) -> Callable[[Path], None]:
@@ -449,8 +529,14 @@ def _with_a_module(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        (_configured_of_scaled_adapters(use_dora=True), "trained with DoRA.*merge it into its base first"),
-        (_configured_of_scaled_adapters(peft_type="IA3"), "an adapter of the kind IA3.*merge it into its base first"),
+        (
+            _configured_of_scaled_adapters(use_dora=True),
+            "trained with DoRA.*merge it into its base first",
+        ),
+        (
+            _configured_of_scaled_adapters(peft_type="IA3"),
+            "an adapter of the kind IA3.*merge it into its base first",
+        ),
         (
             _configured_of_scaled_adapters(init_lora_weights="pissa"),
             "began as pissa, which changes the weights of the base",
@@ -463,12 +549,18 @@ def _with_a_module(folder: Path) -> None:
             _configured_of_scaled_adapters(use_qalora=True),
             "use_qalora adds in another way than by a product.*merge it into its base",
         ),
-        (_with_a_module, r"also stores base_model\.model\.lm_head\.weight as a whole.*merge it into its base first"),
+        (
+            _with_a_module,
+            r"also stores base_model\.model\.lm_head\.weight as a whole.*merge it into its base first",
+        ),
         (
             _configured_of_scaled_adapters(base_model_name_or_path="/no/such/base"),
             "an adapter of /no/such/base, which cannot be read",
         ),
-        (lambda folder: (folder / WEIGHTS).unlink(), "needed adapter_model.safetensors, found none"),
+        (
+            lambda folder: (folder / WEIGHTS).unlink(),
+            "needed adapter_model.safetensors, found none",
+        ),
     ],
 )
 def test_an_adapter_that_follows_no_factor_is_refused(
@@ -485,11 +577,15 @@ def test_an_adapter_of_another_base_is_refused(tmp_path: Path) -> None:
     tok = tokenizer()
     model(tok, seed=9).save_pretrained(tmp_path / "other")
     tok.save_pretrained(tmp_path / "other")
-    with pytest.raises(ScoringError, match=r"an adapter of .*/a, and not of .*/other; give its base as A"):
+    with pytest.raises(
+        ScoringError, match=r"an adapter of .*/a, and not of .*/other; give its base as A"
+    ):
         pair_of_scaled_adapters(tmp_path, "other").check()
 
 
-@pytest.mark.parametrize(("side", "file"), [("A", "a/model.safetensors"), ("B", "b/adapter_model.safetensors")])
+@pytest.mark.parametrize(
+    ("side", "file"), [("A", "a/model.safetensors"), ("B", "b/adapter_model.safetensors")]
+)
 def test_a_weight_of_the_base_or_of_the_adapter_that_is_not_finite_is_named(
     tmp_path: Path, side: str, file: str
 ) -> None:

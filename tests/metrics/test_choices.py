@@ -21,7 +21,11 @@ from forgetwatch.probe import Norm
 
 LOGPROBS = np.array([-4.0, -6.0, -6.5, -1.0, -2.0])
 K = np.array([3, 2])
-LENGTHS = {"chars": np.array([2, 4, 5, 1, 4]), "bytes": np.array([2, 4, 6, 3, 3]), "tokens": np.array([1, 2, 2, 1, 1])}
+LENGTHS = {
+    "chars": np.array([2, 4, 5, 1, 4]),
+    "bytes": np.array([2, 4, 6, 3, 3]),
+    "tokens": np.array([1, 2, 2, 1, 1]),
+}
 PRIORS = np.array([-1.0, -5.0, -4.0, -0.5, -3.0])
 BY_HAND = {  # log-likelihood / length * mean length, or minus the prior
     "sum": [-4.0, -6.0, -6.5, -1.0, -2.0],
@@ -38,7 +42,10 @@ def test_each_norm_gives_its_formula(norm: str) -> None:
     found = normalise(LOGPROBS, K, norm=norm, lengths=LENGTHS, priors=PRIORS)
     assert found == pytest.approx(BY_HAND[norm])
     first, second = BY_HAND[norm][:3], BY_HAND[norm][3:]
-    assert decide(found, K, np.zeros(5, bool)).chosen.tolist() == [np.argmax(first), np.argmax(second)]
+    assert decide(found, K, np.zeros(5, bool)).chosen.tolist() == [
+        np.argmax(first),
+        np.argmax(second),
+    ]
 
 
 def test_the_norms_have_the_names_that_probes_and_logs_use() -> None:
@@ -53,7 +60,10 @@ def test_the_norms_of_a_probe_are_norms_of_the_rule() -> None:
     ("given_", "says"),
     [
         ({"norm": "charz"}, "unknown norm 'charz'; needed one of sum, chars"),
-        ({"norm": "bytes", "lengths": {"chars": LENGTHS["chars"]}}, "'bytes' needs the options' lengths in bytes"),
+        (
+            {"norm": "bytes", "lengths": {"chars": LENGTHS["chars"]}},
+            "'bytes' needs the options' lengths in bytes",
+        ),
         ({"norm": "tokens"}, "needs the options' lengths in tokens"),
         ({"norm": "unconditional"}, "without the prompt"),
     ],
@@ -64,7 +74,9 @@ def test_what_a_norm_lacks_is_an_error(given_: dict[str, Any], says: str) -> Non
 
 
 def test_of_equals_the_first_is_chosen_and_they_are_tied() -> None:
-    found = decide(np.array([-1.0, -1.0, -3.0, -1.0]), np.array([3, 1]), np.array([0, 1, 0, 1], bool))
+    found = decide(
+        np.array([-1.0, -1.0, -3.0, -1.0]), np.array([3, 1]), np.array([0, 1, 0, 1], bool)
+    )
     assert (found.chosen.tolist(), found.tied.tolist()) == ([0, 0], [True, False])
     assert found.margin == pytest.approx([0.0, np.nan], nan_ok=True)
     assert ranking(np.array([-1.0, -3.0, -1.0])).tolist() == [0, 2, 1]
@@ -84,7 +96,9 @@ def test_where_a_score_is_unknown_nothing_is_decided() -> None:
 
 
 def test_an_empty_option_is_never_chosen_by_its_length() -> None:
-    scores = normalise(np.array([-1.0, -2.0]), np.array([2]), norm="chars", lengths={"chars": np.array([0, 2])})
+    scores = normalise(
+        np.array([-1.0, -2.0]), np.array([2]), norm="chars", lengths={"chars": np.array([0, 2])}
+    )
     assert decide(scores, np.array([2]), np.zeros(2, bool)).chosen.tolist() == [1]
 
 
@@ -166,4 +180,7 @@ def test_at_constant_mass_an_answer_to_options_that_were_impossible_stays() -> N
     before = scored([[-np.inf, -np.inf], [-1.0, -2.0]], [[2, 1], [2, 1]])
     after = scored([[-9.0, -1.0], [-9.0, -1.0]], [[2, 1], [2, 1]])
     assert decide(after.scores, after.k, after.golds).chosen.tolist() == [1, 1]
-    assert right_at_constant_mass(before, after, np.array([False, False])).tolist() == [False, False]
+    assert right_at_constant_mass(before, after, np.array([False, False])).tolist() == [
+        False,
+        False,
+    ]

@@ -18,13 +18,17 @@ logprobs = st.floats(-30, 0)
 completions = st.lists(st.lists(st.tuples(logprobs, logprobs), max_size=6), max_size=8)
 
 
-def sides(rows: Sequence[Sequence[tuple[float, float]]]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def sides(
+    rows: Sequence[Sequence[tuple[float, float]]],
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Both models' log-probabilities, by completion."""
     arrays = [np.array(row, np.float64).reshape(-1, 2) for row in rows]
     return [row[:, 0] for row in arrays], [row[:, 1] for row in arrays]
 
 
-def sampled(rng: np.random.Generator, count: int, base: np.ndarray = BASE, now: np.ndarray = NOW) -> Drift:
+def sampled(
+    rng: np.random.Generator, count: int, base: np.ndarray = BASE, now: np.ndarray = NOW
+) -> Drift:
     """Completions of the base that end with token 0 or after four tokens; each token is drawn like the others."""
     first, second = [], []
     for tokens in rng.choice(len(base), p=base, size=(count, 4)):
@@ -69,10 +73,14 @@ def test_tokens_of_one_completion_count_as_one_observation() -> None:
     assert long.kl_sampled_se == pytest.approx(short.kl_sampled_se)
 
 
-def test_the_variance_of_what_is_averaged_is_at_its_bound_and_below_it_where_mass_went_elsewhere() -> None:
+def test_the_variance_of_what_is_averaged_is_at_its_bound_and_below_it_where_mass_went_elsewhere() -> (
+    None
+):
     tokens = np.repeat([0, 1, 2], [50, 30, 20])
     for left in (1.0, 0.7):  # the rest is on tokens that the base never writes
-        found = drift(list(np.log(BASE[tokens])[:, None]), list(np.log(left * NOW[tokens])[:, None]))
+        found = drift(
+            list(np.log(BASE[tokens])[:, None]), list(np.log(left * NOW[tokens])[:, None])
+        )
         assert found.overlap == pytest.approx(math.sqrt(left) * ONE_OVERLAP)
         assert found.overlap_se == pytest.approx(math.sqrt(left * (1 - ONE_OVERLAP**2) / 99))
         assert found.overlap_se <= math.sqrt((1 - found.overlap**2) / 99) * (1 + 1e-9)
@@ -93,7 +101,9 @@ def test_a_model_is_at_no_distance_from_itself(rows: list[list[tuple[float, floa
     else:
         assert math.isnan(found.kl_sampled)
         assert math.isnan(found.overlap)
-    assert math.isnan(found.kl_sampled_se)  # nothing differs, so nothing says how much it would vary
+    assert math.isnan(
+        found.kl_sampled_se
+    )  # nothing differs, so nothing says how much it would vary
 
 
 @given(completions, st.randoms(use_true_random=False))
@@ -106,7 +116,9 @@ def test_order_does_not_matter_and_empty_completions_take_part_in_nothing(
     other = drift(*sides(shuffled))
     assert (one.completions, one.tokens) == (other.completions, other.tokens)
     for name in ("kl_sampled", "overlap"):
-        assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9, abs=1e-9, nan_ok=True)
+        assert getattr(one, name) == pytest.approx(
+            getattr(other, name), rel=1e-9, abs=1e-9, nan_ok=True
+        )
 
 
 @given(completions)
@@ -146,7 +158,11 @@ def test_a_token_that_is_ruled_out_now_is_infinitely_far_and_overlaps_in_nothing
         ([np.zeros(1)], [], "the same completions, got 1 and 0"),
         ([np.zeros(1)], [np.zeros(2)], r"completion 0: .* shape \(1,\) and \(2,\)"),
         ([np.zeros((1, 1))], [np.zeros((1, 1))], "completion 0"),
-        ([np.zeros(1), np.array([-np.inf])], [np.zeros(1)] * 2, "completion 1: the base cannot have sampled"),
+        (
+            [np.zeros(1), np.array([-np.inf])],
+            [np.zeros(1)] * 2,
+            "completion 1: the base cannot have sampled",
+        ),
         ([np.zeros(1)], [np.array([np.nan])], "completion 0: .* nan"),
     ],
 )
@@ -169,7 +185,9 @@ def likeliest(base: np.ndarray, now: np.ndarray, count: int = 20) -> tuple[np.nd
     return base[top], now[top]
 
 
-def test_twenty_tokens_and_the_bucket_of_the_rest_are_a_lower_bound_and_without_the_bucket_they_are_none() -> None:
+def test_twenty_tokens_and_the_bucket_of_the_rest_are_a_lower_bound_and_without_the_bucket_they_are_none() -> (
+    None
+):
     rng = np.random.default_rng(5)
     wrong_without, tight = 0, []
     for number in range(1000):
@@ -179,10 +197,14 @@ def test_twenty_tokens_and_the_bucket_of_the_rest_are_a_lower_bound_and_without_
         found = float(bucketed_kl(top[None], top_now[None])[0])
         assert 0 <= found <= full * (1 + 1e-9) + 1e-12
         # The KL of the coarse distributions, from the definition.
-        rest, rest_now = (np.exp(np.sort(side[np.argsort(-base)[20:]])).sum() for side in (base, now))
+        rest, rest_now = (
+            np.exp(np.sort(side[np.argsort(-base)[20:]])).sum() for side in (base, now)
+        )
         without = float(np.exp(top) @ (top - top_now))
         if min(rest, rest_now) > 1e-6:
-            assert found == pytest.approx(without + rest * math.log(rest / rest_now), rel=1e-6, abs=1e-10)
+            assert found == pytest.approx(
+                without + rest * math.log(rest / rest_now), rel=1e-6, abs=1e-10
+            )
         wrong_without += not 0 <= without <= full
         tight.append(found / full)
     assert wrong_without > 300
@@ -206,13 +228,17 @@ def test_a_rest_that_rounding_took_adds_nothing_and_is_never_infinite() -> None:
             assert 0 <= bucketed_kl(base, now)[0] < 1e-14
         assert 0.1 < bucketed_kl(base, np.log([[0.5, 0.1]]))[0] < np.inf
         assert 0.1 < bucketed_kl(np.log([[0.5, 0.1]]), base)[0] < np.inf
-    assert bucketed_kl(np.array([[0.0, -200.0]]), np.array([[-1.0, -0.5]]))[0] == pytest.approx(1.0, abs=1e-5)
+    assert bucketed_kl(np.array([[0.0, -200.0]]), np.array([[-1.0, -0.5]]))[0] == pytest.approx(
+        1.0, abs=1e-5
+    )
 
 
 def test_a_likely_token_that_is_ruled_out_now_is_infinitely_far() -> None:
     ruled_out = np.array([[-np.inf, np.log(0.5)]])
     assert bucketed_kl(np.log([[0.5, 0.5]]), ruled_out)[0] == np.inf
-    assert bucketed_kl(ruled_out, np.log([[0.25, 0.5]]))[0] == pytest.approx(0.5 * np.log(2), rel=1e-5)
+    assert bucketed_kl(ruled_out, np.log([[0.25, 0.5]]))[0] == pytest.approx(
+        0.5 * np.log(2), rel=1e-5
+    )
     assert bucketed_kl(ruled_out, ruled_out)[0] == 0.0
     found = drift([np.zeros(1)] * 2, [np.zeros(1)] * 2, summed=[np.array([np.inf]), np.zeros(1)])
     assert (found.kl_summed, found.kl_sampled) == (np.inf, 0.0)
@@ -253,12 +279,16 @@ def test_the_summed_kl_is_less_noisy_than_the_sampled_one() -> None:
         (np.full((1, 2), -1.0), np.full((1, 2), np.nan), "at most 0, got nan"),
     ],
 )
-def test_values_that_are_no_log_probabilities_have_no_kl(base: np.ndarray, now: np.ndarray, message: str) -> None:
+def test_values_that_are_no_log_probabilities_have_no_kl(
+    base: np.ndarray, now: np.ndarray, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         bucketed_kl(base, now)
 
 
-@pytest.mark.parametrize("values", [[np.zeros(1)], [np.zeros(1), np.zeros(2)], [np.zeros(2), np.array([-1.0])]])
+@pytest.mark.parametrize(
+    "values", [[np.zeros(1)], [np.zeros(1), np.zeros(2)], [np.zeros(2), np.array([-1.0])]]
+)
 def test_a_kl_by_position_needs_one_for_each_token(values: list[np.ndarray]) -> None:
     with pytest.raises(ValueError, match="needed a KL"):
         drift([np.zeros(2), np.zeros(1)], [np.zeros(2), np.zeros(1)], summed=values)
@@ -272,7 +302,12 @@ def tops(first: list[float], rest: list[list[float]] | None = None) -> np.ndarra
 
 def test_equal_models_begin_alike() -> None:
     rows = [tops([0.5, 0.25, 0.125], [[0.9, 0.05, 0.01]]), tops([0.4, 0.3, 0.2], [[0.6, 0.2, 0.1]])]
-    found = drift([np.zeros(2)] * 2, [np.zeros(2)] * 2, summed=[np.zeros(2)] * 2, tops=[(one, one) for one in rows])
+    found = drift(
+        [np.zeros(2)] * 2,
+        [np.zeros(2)] * 2,
+        summed=[np.zeros(2)] * 2,
+        tops=[(one, one) for one in rows],
+    )
     assert found.first_token_kept == pytest.approx(1.0)
     assert found.kl_first_share is not None
     assert math.isnan(found.kl_first_share)  # no drift to share
@@ -287,7 +322,9 @@ def test_another_beginning_is_lost_mass_and_most_of_the_drift() -> None:
     assert found.kl_first_share == pytest.approx(1.0)
     even = tops([0.5, 0.2, 0.1], [[0.5, 0.2, 0.1]] * 9)
     moved = tops([0.4, 0.25, 0.1], [[0.4, 0.25, 0.1]] * 9)
-    spread = drift([np.zeros(10)], [np.zeros(10)], summed=[bucketed_kl(even, moved)], tops=[(even, moved)])
+    spread = drift(
+        [np.zeros(10)], [np.zeros(10)], summed=[bucketed_kl(even, moved)], tops=[(even, moved)]
+    )
     assert spread.kl_first_share == pytest.approx(0.1)
 
 

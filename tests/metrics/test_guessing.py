@@ -20,7 +20,12 @@ def answers(**columns: Any) -> Answers:
     rows = len(columns["before"])
     given_columns = {"golds": np.ones(rows, np.int64), "task": np.zeros(rows, np.int64), **columns}
     kinds = {"before": bool, "after": bool, "second_before": float, "second_after": float}
-    return Answers(**{name: np.asarray(values, kinds.get(name, np.int64)) for name, values in given_columns.items()})
+    return Answers(
+        **{
+            name: np.asarray(values, kinds.get(name, np.int64))
+            for name, values in given_columns.items()
+        }
+    )
 
 
 def together(one: Answers, other: Answers) -> Answers:
@@ -55,8 +60,12 @@ def world(
 
 
 @pytest.mark.parametrize(("k", "persists"), [(3, 0.0), (4, 0.5), (5, 0.9)])
-def test_guess_corrected_finds_the_truth_where_the_papers_rule_does_not(k: int, persists: float) -> None:
-    made, lost, won = world(np.random.default_rng(7), n=60_000, k=k, persistence=persists, lost=0.06, won=0.08)
+def test_guess_corrected_finds_the_truth_where_the_papers_rule_does_not(
+    k: int, persists: float
+) -> None:
+    made, lost, won = world(
+        np.random.default_rng(7), n=60_000, k=k, persistence=persists, lost=0.06, won=0.08
+    )
     result = guess_corrected(made)
     assert result.forgetting == pytest.approx(lost, abs=0.006)
     assert result.backward_transfer == pytest.approx(won, abs=0.006)
@@ -65,7 +74,10 @@ def test_guess_corrected_finds_the_truth_where_the_papers_rule_does_not(k: int, 
 
 def test_the_standard_error_is_the_spread_over_repetitions() -> None:
     rng = np.random.default_rng(3)
-    results = [guess_corrected(world(rng, n=400, k=4, persistence=0.5, lost=0.1, won=0.1)[0]) for _ in range(400)]
+    results = [
+        guess_corrected(world(rng, n=400, k=4, persistence=0.5, lost=0.1, won=0.1)[0])
+        for _ in range(400)
+    ]
     rates = [r.forgetting for r in results if r]
     errors = [r.forgetting_se for r in results if r]
     assert np.std(rates) == pytest.approx(np.mean(errors), rel=0.12)
@@ -88,17 +100,29 @@ def test_guess_corrected_item_by_item() -> None:
 
 def test_several_right_options_change_every_factor() -> None:
     # k = 6 with 2 right: k/g = 3, so k/(k-1) -> 3/2 and lambda -> 2/3
-    made = answers(before=[1, 0], after=[0, 0], chosen_before=[0, 2], chosen_after=[3, 4], k=[6, 6], golds=[2, 2])
+    made = answers(
+        before=[1, 0],
+        after=[0, 0],
+        chosen_before=[0, 2],
+        chosen_after=[3, 4],
+        k=[6, 6],
+        golds=[2, 2],
+    )
     result = guess_corrected(made)
     assert result.forgetting == pytest.approx((1.5 - 1.5 * 2 / 3) / 2)
 
 
 def test_guess_corrected_needs_two_wrong_options() -> None:
-    assert guess_corrected(answers(before=[1], after=[0], chosen_before=[0], chosen_after=[1], k=[2])) is None
+    assert (
+        guess_corrected(answers(before=[1], after=[0], chosen_before=[0], chosen_after=[1], k=[2]))
+        is None
+    )
 
 
 def test_the_band_is_its_formula() -> None:
-    made = logits(np.random.default_rng(1), n=800, unknown="attractor", lost=0.05, noise=0.8).answers
+    made = logits(
+        np.random.default_rng(1), n=800, unknown="attractor", lost=0.05, noise=0.8
+    ).answers
     result = guess_corrected(made)
     p10, p01 = np.mean(made.before & ~made.after), np.mean(~made.before & made.after)
     correction = 0.5 * np.mean(made.wrong_to_other_wrong)
@@ -109,7 +133,9 @@ def test_the_band_is_its_formula() -> None:
 
 
 def test_both_directions_change_places_with_the_models() -> None:
-    made = logits(np.random.default_rng(1), n=300, unknown="attractor", lost=0.05, noise=0.8).answers
+    made = logits(
+        np.random.default_rng(1), n=300, unknown="attractor", lost=0.05, noise=0.8
+    ).answers
     turned = replace(
         made,
         **{one: getattr(made, other) for one, other in TURNED.items()},
@@ -119,7 +145,9 @@ def test_both_directions_change_places_with_the_models() -> None:
     for name in ("", "_se", "_band"):
         one, other = getattr(there, f"forgetting{name}"), getattr(back, f"backward_transfer{name}")
         assert one == pytest.approx(other)
-        assert getattr(back, f"forgetting{name}") == pytest.approx(getattr(there, f"backward_transfer{name}"))
+        assert getattr(back, f"forgetting{name}") == pytest.approx(
+            getattr(there, f"backward_transfer{name}")
+        )
     assert there.n == back.n == 300
 
 
@@ -129,7 +157,9 @@ TURNED = {"before": "after", "chosen_before": "chosen_after"}
 def test_the_band_holds_the_truth_where_the_plain_interval_does_not() -> None:
     rng, plain, band, runs = np.random.default_rng(5), 0, 0, 60
     for _ in range(runs):
-        found = guess_corrected(logits(rng, n=1000, unknown="ruled out", lost=0.03, noise=1.0).answers)
+        found = guess_corrected(
+            logits(rng, n=1000, unknown="ruled out", lost=0.03, noise=1.0).answers
+        )
         plain += abs(found.forgetting - 0.03) <= 1.96 * found.forgetting_se
         band += found.forgetting_band[0] <= 0.03 <= found.forgetting_band[1]
     assert plain / runs < 0.4
@@ -139,7 +169,9 @@ def test_the_band_holds_the_truth_where_the_plain_interval_does_not() -> None:
 def bias(unknown: Any, *, noise: float, runs: int = 80) -> float:
     """Mean error in points, where 3 points were planted."""
     rng = np.random.default_rng(6)
-    made = [logits(rng, n=1000, unknown=unknown, lost=0.03, noise=noise).answers for _ in range(runs)]
+    made = [
+        logits(rng, n=1000, unknown=unknown, lost=0.03, noise=noise).answers for _ in range(runs)
+    ]
     return float(np.mean([100 * (guess_corrected(one).forgetting - 0.03) for one in made]))
 
 
@@ -152,10 +184,15 @@ def test_the_directions_of_error_are_those_that_the_documentation_states() -> No
 
 def test_the_band_is_within_minus_one_and_one() -> None:
     """Two items: the standard error of 4/3 and -2/3 is 1."""
-    found = guess_corrected(answers(before=[1, 0], after=[0, 0], chosen_before=[0, 1], chosen_after=[1, 2], k=[4, 4]))
+    found = guess_corrected(
+        answers(before=[1, 0], after=[0, 0], chosen_before=[0, 1], chosen_after=[1, 2], k=[4, 4])
+    )
     assert found.forgetting_se == pytest.approx(1.0)
     assert found.forgetting_band == (-1.0, 1.0)
-    assert found.backward_transfer_band == (pytest.approx(-1.645 / 3), pytest.approx(-1 / 6 + 1.645 / 3))
+    assert found.backward_transfer_band == (
+        pytest.approx(-1.645 / 3),
+        pytest.approx(-1 / 6 + 1.645 / 3),
+    )
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -229,14 +266,18 @@ def test_half_known_and_nothing_forgotten_is_reported_as_forgetting() -> None:
     rng = np.random.default_rng(2)
     for k, expected in ((2, 0.0625), (4, 0.0469), (10, 0.0225)):
         answers = know_or_guess(rng, n=400_000, k=k, known=0.5).answers
-        assert paper(answers.before, answers.after, answers.k).forgetting == pytest.approx(expected, abs=0.002)
+        assert paper(answers.before, answers.after, answers.k).forgetting == pytest.approx(
+            expected, abs=0.002
+        )
 
 
 def test_the_standard_error_is_the_spread_over_repetitions_of_paper() -> None:
     rng, rates, errors = np.random.default_rng(3), [], []
     for _ in range(500):
         k = rng.choice([2, 4, 10], 300)
-        answers = know_or_guess(rng, n=300, k=k, known=0.5, lost=0.2, won=0.1, persistence=0.3).answers
+        answers = know_or_guess(
+            rng, n=300, k=k, known=0.5, lost=0.2, won=0.1, persistence=0.3
+        ).answers
         result = paper(answers.before, answers.after, answers.k)
         rates.append((result.forgetting_unclipped, result.backward_transfer_unclipped))
         errors.append((result.forgetting_se, result.backward_transfer_se))
@@ -249,7 +290,9 @@ def test_the_standard_error_is_the_delta_methods() -> None:
     result, n, k = paper(before, after, np.full(100, 4)), 100, 4
     shares, acc, acc_after = np.array([40, 12, 5, 43]) / n, 0.52, 0.45
     wrong, wrong_after = 1 - acc, 1 - acc_after
-    gradient = np.array([0, 1 - wrong / (k - 1), -wrong_after / (k - 1), -(wrong + wrong_after) / (k - 1)])
+    gradient = np.array(
+        [0, 1 - wrong / (k - 1), -wrong_after / (k - 1), -(wrong + wrong_after) / (k - 1)]
+    )
     variance = (np.dot(shares, gradient**2) - np.dot(shares, gradient) ** 2) / (n - 1)
     assert result.forgetting_se == pytest.approx(math.sqrt(variance))
     low, high = result.forgetting_interval
@@ -260,7 +303,12 @@ def test_clusters_widen_the_standard_error() -> None:
     before, after = rights(40, 12, 5, 43)
     k = np.full(100, 4)
     single = paper(before, after, k).forgetting_se
-    copies = paper(np.repeat(before, 9), np.repeat(after, 9), np.repeat(k, 9), cluster=np.repeat(np.arange(100), 9))
+    copies = paper(
+        np.repeat(before, 9),
+        np.repeat(after, 9),
+        np.repeat(k, 9),
+        cluster=np.repeat(np.arange(100), 9),
+    )
     assert copies.forgetting_se == pytest.approx(single)
 
 

@@ -149,7 +149,9 @@ def test_effective_items_of_single_rows_are_the_rows() -> None:
 
 def test_copies_are_worth_one_item() -> None:
     values = np.random.default_rng(1).normal(size=400)
-    assert effective_items(np.repeat(values, 5), np.repeat(np.arange(400), 5)) == pytest.approx(400, rel=0.02)
+    assert effective_items(np.repeat(values, 5), np.repeat(np.arange(400), 5)) == pytest.approx(
+        400, rel=0.02
+    )
 
 
 def test_rows_that_cancel_within_their_cluster_are_worth_themselves_at_most() -> None:
@@ -177,7 +179,9 @@ def test_few_clusters_are_worth_less_by_their_t_quantile() -> None:
     values, cluster = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0]), np.repeat(np.arange(4), 2)
     error = clustered_mean(values, cluster)[1]
     wider = stats.t.ppf(0.975, 3) / stats.norm.ppf(0.975)
-    assert effective_items(values, cluster) == pytest.approx(min(values.var() / error**2 / wider**2, 8))
+    assert effective_items(values, cluster) == pytest.approx(
+        min(values.var() / error**2 / wider**2, 8)
+    )
 
 
 def test_equal_values_have_no_standard_error() -> None:
@@ -194,7 +198,9 @@ def test_an_unchanged_model_is_at_its_noise_floor() -> None:
     rng = np.random.default_rng(1)
     shares, number = rng.beta(0.5, 0.5, 4000), 4
     item = np.repeat(np.arange(4000), number)
-    found = noise_floor(samples(rng, shares, number), samples(rng, shares, number), item, samples=number)
+    found = noise_floor(
+        samples(rng, shares, number), samples(rng, shares, number), item, samples=number
+    )
     assert found == pytest.approx(np.mean(shares * (1 - shares)), abs=0.004)
 
 
@@ -236,10 +242,18 @@ CASES = {
     "all wrong": (5, [False] * 5, [False] * 5),
     "all lost": (5, [True] * 5, [False] * 5),
 }
-OPTIONS = {"k = 1": [1], "k = 2": [2], "k = 4": [4], "k mixed": [1, 2, 3, 4, 10], "open answers": [-1]}
+OPTIONS = {
+    "k = 1": [1],
+    "k = 2": [2],
+    "k = 4": [4],
+    "k mixed": [1, 2, 3, 4, 10],
+    "open answers": [-1],
+}
 
 
-def everything(before: np.ndarray, after: np.ndarray, k: np.ndarray, *, clustered: bool) -> list[Any]:
+def everything(
+    before: np.ndarray, after: np.ndarray, k: np.ndarray, *, clustered: bool
+) -> list[Any]:
     """Each quantity once."""
     n = len(before)
     cluster = np.arange(n) // 2 if clustered else None
@@ -325,7 +339,9 @@ def test_every_quantity_is_a_number_or_says_that_it_is_none(
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 30), st.booleans())
-def test_rates_stay_in_their_range_and_intervals_hold_them(seed: int, n: int, clustered: bool) -> None:
+def test_rates_stay_in_their_range_and_intervals_hold_them(
+    seed: int, n: int, clustered: bool
+) -> None:
     rng = np.random.default_rng(seed)
     before, after, k = rng.random(n) < 0.5, rng.random(n) < 0.5, rng.integers(1, 6, n)
     cluster = rng.integers(0, 5, n) if clustered else None

@@ -14,7 +14,15 @@ from worlds import Population, confidence, option_scores, planted_losses
 from forgetwatch import compare
 from forgetwatch.metrics.choices import OptionScores
 from forgetwatch.metrics.intervals import wilson
-from forgetwatch.metrics.known import TAU, Confidence, Known, count_known, count_losses, is_known, lost_form
+from forgetwatch.metrics.known import (
+    TAU,
+    Confidence,
+    Known,
+    count_known,
+    count_losses,
+    is_known,
+    lost_form,
+)
 
 SURE, UNSURE = 6.0, 0.1
 
@@ -32,7 +40,17 @@ def test_each_count_by_hand() -> None:
         items(
             # known and kept, known and lost twice, right but unsure, then confident wrong answers: kept, moved to
             # another wrong option, moved to the right one; wrong but unsure, moved; unsure and newly known
-            [(0, SURE), (0, SURE), (0, SURE), (0, UNSURE), (1, SURE), (1, SURE), (1, SURE), (1, UNSURE), (2, UNSURE)],
+            [
+                (0, SURE),
+                (0, SURE),
+                (0, SURE),
+                (0, UNSURE),
+                (1, SURE),
+                (1, SURE),
+                (1, SURE),
+                (1, UNSURE),
+                (2, UNSURE),
+            ],
             [0, 1, 2, 1, 1, 2, 0, 3, 0],
         )
     )
@@ -48,7 +66,8 @@ def test_each_count_by_hand() -> None:
     phi = -math.sqrt(2 / 9 * 1 / 9 / (7 / 9 * 8 / 9))
     below, above = (2 / 9 - low, (high_moved - 1 / 9) / 2), (high - 2 / 9, (1 / 9 - low_moved) / 2)
     expected = [
-        9 * (1.5 / 9 + sign * math.sqrt(a * a + b * b - 2 * phi * a * b)) for sign, (a, b) in ((-1, below), (1, above))
+        9 * (1.5 / 9 + sign * math.sqrt(a * a + b * b - 2 * phi * a * b))
+        for sign, (a, b) in ((-1, below), (1, above))
     ]
     assert found.lost_net_interval == pytest.approx(expected, abs=1e-4)
 
@@ -69,7 +88,9 @@ def test_several_right_options_have_their_own_weights() -> None:
     after = np.zeros((2, k))
     after[0, 5] = after[1, 4] = SURE
     golds = np.tile(np.arange(k) < g, 2)
-    found = count_known(confidence(*(OptionScores(np.full(2, k), x.ravel(), golds) for x in (scores, after))))
+    found = count_known(
+        confidence(*(OptionScores(np.full(2, k), x.ravel(), golds) for x in (scores, after)))
+    )
     assert found.known_by_luck == pytest.approx(2 * g / (k - g))
     assert found.known_lost_by_luck == pytest.approx(g / (k - g - 1))
 
@@ -79,7 +100,10 @@ def test_without_scores_there_is_no_net_and_the_reason_is_given() -> None:
     found = count_known(shares_alone)
     assert (found.known, found.known_lost) == (1, 1)
     assert found.lost_net is found.lost_net_interval is found.known_by_luck is None
-    assert found.why_no_net == "the options chosen, or the scores of the options, are not recorded on both sides"
+    assert (
+        found.why_no_net
+        == "the options chosen, or the scores of the options, are not recorded on both sides"
+    )
 
 
 def test_without_a_wrong_answer_there_is_no_mirror_and_the_reason_is_given() -> None:
@@ -107,12 +131,19 @@ def test_luck_is_measured_by_confident_wrong_answers_that_take_part() -> None:
 
 
 def test_a_share_is_given_from_twenty_known_items_on() -> None:
-    counts = {"known_lost": 7.0, "newly_known": 0.0, "known_by_luck": 3.0, "known_lost_by_luck": 2.0}
+    counts = {
+        "known_lost": 7.0,
+        "newly_known": 0.0,
+        "known_by_luck": 3.0,
+        "known_lost_by_luck": 2.0,
+    }
     assert Known(known=23.0, **counts).lost_net_share == 0.25
     assert Known(known=22.9, **counts).lost_net_share is None
 
 
-def test_without_a_mirrored_item_that_moved_the_interval_allows_for_one_of_the_largest_weight() -> None:
+def test_without_a_mirrored_item_that_moved_the_interval_allows_for_one_of_the_largest_weight() -> (
+    None
+):
     """40 items with four options, 5 known and lost; a wrong answer of three options has the weight 1, of four 1/2."""
     rows = items([(0, SURE)] * 39 + [(1, SURE)], [1] * 5 + [0] * 34 + [1])
     found = count_known(replace(rows, k=np.array([4] * 39 + [3])))
@@ -137,15 +168,25 @@ def test_newly_known_items_are_the_lost_ones_with_the_sides_swapped() -> None:
 
 def test_without_a_wrong_answer_after_newly_known_is_not_net_of_luck() -> None:
     found = count_known(items([(0, SURE), (1, SURE)], [0, 0]))
-    assert (found.newly_known, found.newly_known_net, found.newly_known_net_interval) == (1, None, None)
+    assert (found.newly_known, found.newly_known_net, found.newly_known_net_interval) == (
+        1,
+        None,
+        None,
+    )
 
 
 def test_the_interval_of_the_share_is_that_of_the_items_over_the_known() -> None:
-    found = count_known(items([(0, SURE)] * 40 + [(1, SURE)] * 30, [1] * 20 + [0] * 20 + [2] * 15 + [1] * 15))
+    found = count_known(
+        items([(0, SURE)] * 40 + [(1, SURE)] * 30, [1] * 20 + [0] * 20 + [2] * 15 + [1] * 15)
+    )
     known, interval = found.known_net, found.lost_net_interval
     assert known == pytest.approx(40 - 30 / 3)
-    assert found.lost_net_share_interval == pytest.approx((interval[0] / known, interval[1] / known))
-    assert found.lost_net_share_interval[0] < found.lost_net_share < found.lost_net_share_interval[1]
+    assert found.lost_net_share_interval == pytest.approx(
+        (interval[0] / known, interval[1] / known)
+    )
+    assert (
+        found.lost_net_share_interval[0] < found.lost_net_share < found.lost_net_share_interval[1]
+    )
     few = count_known(items([(0, SURE), (1, SURE)], [1, 2]))
     assert few.lost_net_share is few.lost_net_share_interval is None
 
@@ -184,10 +225,14 @@ def planted(name: str) -> Population:
     """Population of 40,000 items with known losses; learned items and guesses that move are in all of them."""
     rng = np.random.default_rng(8)
     if name == "mixed k":
-        return Population.mixed([planted_losses(rng, items=10_000, k=k, lost=0.1, learned=0.3) for k in (3, 4, 5, 10)])
+        return Population.mixed(
+            [planted_losses(rng, items=10_000, k=k, lost=0.1, learned=0.3) for k in (3, 4, 5, 10)]
+        )
     if name == "passages":
         return planted_losses(rng, items=40_000, lost=0.3, learned=0.1, size=5)
-    return planted_losses(rng, items=40_000, k=10 if name == "ten options" else 4, lost=0.02, learned=0.3)
+    return planted_losses(
+        rng, items=40_000, k=10 if name == "ten options" else 4, lost=0.02, learned=0.3
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,7 +258,10 @@ def test_the_interval_grows_with_the_clusters() -> None:
     rows = items([(0, SURE)] * 60 + [(1, SURE)] * 60, [1] * 30 + [0] * 30 + [2] * 30 + [1] * 30)
     alone, together = count_known(rows), count_known(replace(rows, cluster=np.arange(120) // 10))
     assert alone.lost_net == together.lost_net
-    (low, high), (lower, higher) = alone.lost_net_interval or (0, 0), together.lost_net_interval or (0, 0)
+    (low, high), (lower, higher) = (
+        alone.lost_net_interval or (0, 0),
+        together.lost_net_interval or (0, 0),
+    )
     assert lower < low < high < higher
 
 
@@ -239,7 +287,11 @@ def test_an_unchanged_model_lost_nothing() -> None:
     assert low < 0 < high < 5  # none of 200: at most 3.84
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([SURE, UNSURE]), st.integers(0, 3)), min_size=1))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from([SURE, UNSURE]), st.integers(0, 3)), min_size=1
+    )
+)
 def test_counts_are_within_their_bounds(rows: list[tuple[int, float, int]]) -> None:
     answers = items([(chosen, lead) for chosen, lead, _ in rows], [now for _, _, now in rows])
     found = count_known(answers)
@@ -259,7 +311,14 @@ def test_counts_are_within_their_bounds(rows: list[tuple[int, float, int]]) -> N
         (1, 0, 1, 0, 0, (0, 1)),  # no form, and another option scores higher
         (1, 0, 1, 1, 1, (0, 1)),  # another answer, in its form
         (1, 0, 1, 0, math.nan, (1, 0)),  # no form, and nothing else to be seen: an open answer
-        (1, 1, 1, 0, 1, (1, 0)),  # the option's text instead of its letter: found, and not in the form
+        (
+            1,
+            1,
+            1,
+            0,
+            1,
+            (1, 0),
+        ),  # the option's text instead of its letter: found, and not in the form
         (1, 1, 1, 1, 1, (0, 0)),
         (0, 0, 1, 0, 1, (0, 0)),  # what was not right cannot be lost
         (1, 0, 0, 0, 1, (0, 1)),  # it had no form before
@@ -267,10 +326,17 @@ def test_counts_are_within_their_bounds(rows: list[tuple[int, float, int]]) -> N
     ],
 )
 def test_each_loss_is_of_form_or_of_knowledge(
-    before: int, after: int, form_before: float, form_after: float, forced_after: float, expected: tuple[int, int]
+    before: int,
+    after: int,
+    form_before: float,
+    form_after: float,
+    forced_after: float,
+    expected: tuple[int, int],
 ) -> None:
     right = np.array([before == 1]), np.array([after == 1])
-    form = lost_form(*right, *(np.array([float(x)]) for x in (form_before, form_after, forced_after)))
+    form = lost_form(
+        *right, *(np.array([float(x)]) for x in (form_before, form_after, forced_after))
+    )
     found = count_losses(*right, form)
     assert (found.format_lost, found.knowledge_lost) == expected
 
@@ -282,11 +348,17 @@ def test_losses_are_undefined_if_no_form_was_measured() -> None:
 
 @given(st.lists(st.tuples(*[st.integers(0, 1)] * 5), min_size=1, max_size=30), st.integers(1, 3))
 def test_every_forgotten_answer_is_lost_once(rows: list[tuple[int, ...]], samples: int) -> None:
-    before, after, form_before, form_after, forced = (np.array(column) for column in zip(*rows * samples, strict=True))
-    form = lost_form(before == 1, after == 1, *(x.astype(float) for x in (form_before, form_after, forced)))
+    before, after, form_before, form_after, forced = (
+        np.array(column) for column in zip(*rows * samples, strict=True)
+    )
+    form = lost_form(
+        before == 1, after == 1, *(x.astype(float) for x in (form_before, form_after, forced))
+    )
     found = count_losses(before == 1, after == 1, form, samples=samples)
     forgotten = ((before == 1) & (after == 0)).sum() / samples
-    still_right = ((before == 1) & (after == 1) & (form_before == 1) & (form_after == 0)).sum() / samples
+    still_right = (
+        (before == 1) & (after == 1) & (form_before == 1) & (form_after == 0)
+    ).sum() / samples
     assert found.format_lost + found.knowledge_lost == pytest.approx(forgotten + still_right)
 
 
@@ -294,7 +366,9 @@ def test_a_choice_that_is_right_at_constant_mass_lost_its_form_alone() -> None:
     """Under a score divided by a length another option is chosen although none became likelier than another."""
     before, after = np.array([True, True, True, False]), np.array([False, False, True, False])
     nothing, constant_mass = np.full(4, math.nan), np.array([1.0, 0.0, 1.0, 1.0])
-    found = lost_form(before, after, nothing, nothing, after.astype(float), constant_mass=constant_mass)
+    found = lost_form(
+        before, after, nothing, nothing, after.astype(float), constant_mass=constant_mass
+    )
     assert found.tolist() == [True, False, False, False]
     counted = count_losses(before, after, found)
     assert (counted.format_lost, counted.knowledge_lost) == (1, 1)

@@ -12,16 +12,27 @@ from scipy import stats
 from worlds import draw_rows, option_scores, score_changes
 
 from forgetwatch.metrics.choices import OptionScores
-from forgetwatch.metrics.log_score import FEWEST_SCORED, Passages, bits_per_byte, log_score, log_shares
+from forgetwatch.metrics.log_score import (
+    FEWEST_SCORED,
+    Passages,
+    bits_per_byte,
+    log_score,
+    log_shares,
+)
 
 N = 400
 
 
-def world(seed: int, *, noise: float = 0.7, shift: float = 0.0, factor: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+def world(
+    seed: int, *, noise: float = 0.7, shift: float = 0.0, factor: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Scores of four options, the right one first, before and after training."""
     rng = np.random.default_rng(seed)
     shared = 2 * rng.normal(size=(N, 4)) + np.array([1.0, 0, 0, 0])
-    before, after = shared + noise * rng.normal(size=(N, 4)), shared + noise * rng.normal(size=(N, 4))
+    before, after = (
+        shared + noise * rng.normal(size=(N, 4)),
+        shared + noise * rng.normal(size=(N, 4)),
+    )
     after[:, 0] -= shift
     return before, factor * after
 
@@ -35,11 +46,15 @@ def test_every_number_against_one_written_out() -> None:
     before, after = world(1, shift=0.3)
     found = log_score(option_scores(before), option_scores(after))
     differences = plain(after) - plain(before)
-    assert (found.n, found.before, found.after) == pytest.approx((N, plain(before).mean(), plain(after).mean()))
+    assert (found.n, found.before, found.after) == pytest.approx(
+        (N, plain(before).mean(), plain(after).mean())
+    )
     assert found.change.mean == pytest.approx(differences.mean())
     assert found.change.error == pytest.approx(differences.std(ddof=1) / math.sqrt(N))
     half = stats.t.ppf(0.975, N - 1) * found.change.error
-    assert found.change.interval == pytest.approx((differences.mean() - half, differences.mean() + half))
+    assert found.change.interval == pytest.approx(
+        (differences.mean() - half, differences.mean() + half)
+    )
 
 
 def test_equal_sides_change_by_exactly_nothing() -> None:
@@ -66,10 +81,14 @@ def test_rows_without_scores_and_rows_that_rule_gold_out_do_not_count() -> None:
     before, after = world(6)
     whole = option_scores(before), option_scores(after)
     short = OptionScores(
-        np.r_[whole[0].k, 0, 2], np.r_[whole[0].scores, -math.inf, -1.0], np.r_[whole[0].golds, True, False]
+        np.r_[whole[0].k, 0, 2],
+        np.r_[whole[0].scores, -math.inf, -1.0],
+        np.r_[whole[0].golds, True, False],
     )
     longer = OptionScores(
-        np.r_[whole[1].k, 2, 2], np.r_[whole[1].scores, [-1.0] * 4], np.r_[whole[1].golds, [True, False] * 2]
+        np.r_[whole[1].k, 2, 2],
+        np.r_[whole[1].scores, [-1.0] * 4],
+        np.r_[whole[1].golds, [True, False] * 2],
     )
     one, other = log_score(*whole), log_score(short, longer)
     assert one == other
@@ -88,7 +107,9 @@ def test_items_of_one_cluster_are_one_observation() -> None:
     before, after = world(8)
     once = log_score(option_scores(before), option_scores(after))
     rows = np.tile(np.arange(N), 3)
-    thrice = log_score(option_scores(before[rows]), option_scores(after[rows]), cluster=rows, samples=3)
+    thrice = log_score(
+        option_scores(before[rows]), option_scores(after[rows]), cluster=rows, samples=3
+    )
     assert thrice.n == N
     assert thrice.change.observations == N
     assert thrice.change.interval == pytest.approx(once.change.interval)
@@ -123,7 +144,10 @@ def test_the_interval_contains_the_change_of_the_population(change: Any) -> None
 
 def test_sides_that_change_places_change_the_sign() -> None:
     before, after = world(9, shift=0.3)
-    there, back = log_score(*map(option_scores, (before, after))), log_score(*map(option_scores, (after, before)))
+    there, back = (
+        log_score(*map(option_scores, (before, after))),
+        log_score(*map(option_scores, (after, before))),
+    )
     assert back.change.mean == pytest.approx(-there.change.mean)
 
 
@@ -132,8 +156,12 @@ def test_several_right_options_add_up() -> None:
     assert log_shares(scores) == pytest.approx(np.log([0.7]))
 
 
-def passages(before: np.ndarray, after: np.ndarray, length: np.ndarray, cluster: np.ndarray | None = None) -> Passages:
-    return Passages(before=before, after=after, bytes_before=length, bytes_after=length, cluster=cluster)
+def passages(
+    before: np.ndarray, after: np.ndarray, length: np.ndarray, cluster: np.ndarray | None = None
+) -> Passages:
+    return Passages(
+        before=before, after=after, bytes_before=length, bytes_after=length, cluster=cluster
+    )
 
 
 def world_of_passages(
@@ -167,7 +195,9 @@ def test_every_number_against_one_written_out_of_passages() -> None:
     assert found.change.error == pytest.approx(error)
     low, high = found.change.interval
     assert (low + high) / 2 == pytest.approx(change)
-    assert high - low == pytest.approx(2 * 2.0226909 * error, rel=1e-6)  # Student's t with 39 degrees of freedom
+    assert high - low == pytest.approx(
+        2 * 2.0226909 * error, rel=1e-6
+    )  # Student's t with 39 degrees of freedom
 
 
 def test_a_uniform_model_over_bytes_has_eight_bits_per_byte() -> None:

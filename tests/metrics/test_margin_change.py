@@ -34,7 +34,9 @@ Floats = np.ndarray
 
 finite = st.floats(-12, 12, allow_nan=False)
 sides = st.integers(FEWEST, 40).flatmap(
-    lambda n: st.tuples(st.lists(finite, min_size=n, max_size=n), st.lists(finite, min_size=n, max_size=n))
+    lambda n: st.tuples(
+        st.lists(finite, min_size=n, max_size=n), st.lists(finite, min_size=n, max_size=n)
+    )
 )
 
 
@@ -53,13 +55,18 @@ def measured(before: Floats, after: Floats, cluster: np.ndarray | None = None) -
     assert widths is not None
     right = before > 0, after > 0
     found = net_margin(
-        widths.softened(before, after), right[1].astype(float) - right[0], newcombe(count_cells(*right)), cluster
+        widths.softened(before, after),
+        right[1].astype(float) - right[0],
+        newcombe(count_cells(*right)),
+        cluster,
     )
     assert found is not None
     return found
 
 
-def world(rng: np.random.Generator, items: int, *, fall: float, spread: float = 1.0) -> tuple[Floats, Floats]:
+def world(
+    rng: np.random.Generator, items: int, *, fall: float, spread: float = 1.0
+) -> tuple[Floats, Floats]:
     """Margins of a model before, and of the same model whose margins fell by `fall` nats with noise."""
     before = rng.normal(1.0, 3.0, items)
     return before, before - fall + rng.normal(0, spread, items)
@@ -80,10 +87,18 @@ def test_a_margin_is_the_best_right_score_less_the_best_wrong_one() -> None:
 
 @pytest.mark.parametrize(
     ("scores", "golds"),
-    [([-1.0, -2.0], set()), ([-1.0, -2.0], {0, 1}), ([-1.0], {0}), ([-math.inf] * 2, {0}), ([math.nan, -1.0], {1})],
+    [
+        ([-1.0, -2.0], set()),
+        ([-1.0, -2.0], {0, 1}),
+        ([-1.0], {0}),
+        ([-math.inf] * 2, {0}),
+        ([math.nan, -1.0], {1}),
+    ],
     ids=["no right option", "no wrong option", "one option", "nothing finite", "nan"],
 )
-def test_an_item_without_two_kinds_of_scores_has_no_margin(scores: list[float], golds: set[int]) -> None:
+def test_an_item_without_two_kinds_of_scores_has_no_margin(
+    scores: list[float], golds: set[int]
+) -> None:
     assert margins(options((scores, golds), ([-1.0, -2.0, -3.0], {0})))[0].item() != 0
     assert math.isnan(margins(options((scores, golds), ([-1.0, -2.0, -3.0], {0})))[0])
 
@@ -95,7 +110,8 @@ def test_the_estimate_is_that_of_its_formulas() -> None:
     middles = [sorted(map(abs, side)) for side in (before, after)]
     medians = [(one[n // 2 - 1] + one[n // 2]) / 2 for one in middles]
     h, h_after = (
-        0.75 * sum(min(abs(m), 30 * md) for m in side) / n for side, md in zip((before, after), medians, strict=True)
+        0.75 * sum(min(abs(m), 30 * md) for m in side) / n
+        for side, md in zip((before, after), medians, strict=True)
     )
     soft = [cdf(b / h_after) - cdf(a / h) for a, b in zip(before, after, strict=True)]
     flips = [int(b > 0) - int(a > 0) for a, b in zip(before, after, strict=True)]
@@ -129,7 +145,9 @@ def test_swapped_sides_give_the_opposite_change(given: tuple[list[float], list[f
 
 
 @given(given=sides, factor=st.floats(0.2, 5))
-def test_a_model_that_only_becomes_surer_does_not_change(given: tuple[list[float], list[float]], factor: float) -> None:
+def test_a_model_that_only_becomes_surer_does_not_change(
+    given: tuple[list[float], list[float]], factor: float
+) -> None:
     before = np.array(given[0])
     widths = boundary(before, before * factor)
     if widths is None:
@@ -165,7 +183,9 @@ def test_nothing_changed_is_no_change_with_some_doubt() -> None:
 def test_rows_of_a_cluster_count_once() -> None:
     before, after = world(np.random.default_rng(5), 40, fall=0.3)
     single = measured(before, after)
-    repeated = measured(*(np.repeat(side, 6) for side in (before, after)), cluster=np.repeat(np.arange(40), 6))
+    repeated = measured(
+        *(np.repeat(side, 6) for side in (before, after)), cluster=np.repeat(np.arange(40), 6)
+    )
     assert repeated.margins.mean == pytest.approx(single.margins.mean)
     assert repeated.margins.error == pytest.approx(single.margins.error)
     assert repeated.margins.observations == 40
@@ -176,7 +196,9 @@ def test_rows_of_a_cluster_count_once() -> None:
     [([0.0] * 5, [1.0] * 5), ([1.0] * 5, [math.inf] * 5), ([math.nan] * 5, [1.0] * 5), ([], [])],
     ids=["all on the boundary", "infinite", "no margin", "no item"],
 )
-def test_without_a_mean_distance_there_is_no_boundary(before: list[float], after: list[float]) -> None:
+def test_without_a_mean_distance_there_is_no_boundary(
+    before: list[float], after: list[float]
+) -> None:
     assert boundary(np.array(before, float), np.array(after, float)) is None
 
 
@@ -188,7 +210,9 @@ def test_margins_that_are_all_equal_have_no_spread() -> None:
 
 def test_an_infinite_margin_of_one_item_is_a_whole_answer() -> None:
     widths = Boundary(h=1.0, h_after=1.0)
-    assert widths.softened(np.array([-math.inf, 0.0]), np.array([math.inf, -math.inf])).tolist() == [1.0, -0.5]
+    assert widths.softened(
+        np.array([-math.inf, 0.0]), np.array([math.inf, -math.inf])
+    ).tolist() == [1.0, -0.5]
 
 
 def test_few_items_have_no_estimate() -> None:
@@ -197,7 +221,9 @@ def test_few_items_have_no_estimate() -> None:
 
 
 @pytest.mark.parametrize("items", [50, 250])
-def test_sides_swapped_at_random_are_called_a_change_at_the_level_of_the_interval(items: int) -> None:
+def test_sides_swapped_at_random_are_called_a_change_at_the_level_of_the_interval(
+    items: int,
+) -> None:
     """5 % of the intervals of S leave out 0, of 4,000 exchangeable pairs, within 4 standard errors."""
     rng = np.random.default_rng(items)
     runs, called = 4_000, 0
@@ -288,7 +314,9 @@ Computed by a program of its own that follows the formulas of the module."""
 
 @pytest.mark.parametrize("case", WORKED)
 def test_worked_cases(case: str) -> None:
-    after, (h_after, flips, v_flips, soft, v_soft, bias, weight), (mean, low, high), p_value = WORKED[case]
+    after, (h_after, flips, v_flips, soft, v_soft, bias, weight), (mean, low, high), p_value = (
+        WORKED[case]
+    )
     widths = boundary(MARGINS, after)
     assert widths is not None
     assert (widths.h, widths.h_after) == pytest.approx((1.977187, h_after), abs=1e-6)

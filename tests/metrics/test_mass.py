@@ -16,12 +16,16 @@ from forgetwatch.metrics.mass import mass_changes, split
 Rows = list[list[float]]
 
 
-def options(rows: Rows, golds: list[list[int]] | None = None, scores: Rows | None = None) -> OptionScores:
+def options(
+    rows: Rows, golds: list[list[int]] | None = None, scores: Rows | None = None
+) -> OptionScores:
     """Options with these log-likelihoods; the first is right, or those of `golds`."""
     right = golds or [[0]] * len(rows)
     mask = [index in of for row, of in zip(rows, right, strict=True) for index in range(len(row))]
     flat = np.array([value for row in rows for value in row], float)
-    decides = flat if scores is None else np.array([value for row in scores for value in row], float)
+    decides = (
+        flat if scores is None else np.array([value for row in scores for value in row], float)
+    )
     return OptionScores(np.array([len(row) for row in rows]), decides, np.array(mask), flat)
 
 
@@ -38,20 +42,26 @@ def test_the_change_of_log_p_of_gold_is_the_sum_of_the_two_changes(seed: int) ->
     found = split(options(before, golds), options(after, golds))
     for row, (was, now, of) in enumerate(zip(before, after, golds, strict=True)):
         change = logsumexp([now[i] for i in of]) - logsumexp([was[i] for i in of])
-        assert found.mass_change[row] + found.conditional_change[row] == pytest.approx(change, abs=1e-12)
+        assert found.mass_change[row] + found.conditional_change[row] == pytest.approx(
+            change, abs=1e-12
+        )
         assert found.mass_before[row] == pytest.approx(logsumexp(was), abs=1e-12)
 
 
 def test_adding_a_constant_to_all_options_changes_the_mass_alone() -> None:
     before, _, golds = drawn(np.random.default_rng(3))
-    found = split(options(before, golds), options([[x - 2.5 for x in row] for row in before], golds))
+    found = split(
+        options(before, golds), options([[x - 2.5 for x in row] for row in before], golds)
+    )
     assert found.mass_change == pytest.approx(np.full(40, -2.5))
     assert found.conditional_change == pytest.approx(np.zeros(40), abs=1e-12)
 
 
 def test_sums_that_differ_by_their_rounding_alone_have_not_changed() -> None:
     before, _, golds = drawn(np.random.default_rng(3))
-    found = split(options(before, golds), options([[x - 2.5 for x in row] for row in before], golds))
+    found = split(
+        options(before, golds), options([[x - 2.5 for x in row] for row in before], golds)
+    )
     assert (found.conditional_after != found.conditional_before).any()
     assert (found.conditional_change == 0).all()
 

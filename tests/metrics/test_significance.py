@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from looks import alarm_power
 from scipy import stats
 
-from forgetwatch.metrics.significance import alarm_level, loss_p_value, mcnemar, sign_flip, smallest_loss
+from forgetwatch.metrics.significance import (
+    alarm_level,
+    loss_p_value,
+    mcnemar,
+    sign_flip,
+    smallest_loss,
+)
 
 
 @pytest.mark.parametrize(("b", "c"), [(0, 0), (1, 0), (9, 21), (5, 5), (300, 250), (1127, 2053)])
@@ -31,7 +37,11 @@ def test_mcnemar_is_the_binomial_test(b: int, c: int) -> None:
 def test_mid_p_rejects_at_most_five_percent_of_unchanged_models(n: int, discordance: float) -> None:
     size = 0.0
     for flips in range(1, n + 1):
-        rejected = sum(stats.binom.pmf(b, flips, 0.5) for b in range(flips + 1) if mcnemar(b, flips - b) <= 0.05)
+        rejected = sum(
+            stats.binom.pmf(b, flips, 0.5)
+            for b in range(flips + 1)
+            if mcnemar(b, flips - b) <= 0.05
+        )
         size += stats.binom.pmf(flips, n, discordance) * rejected
     assert size <= 0.0505
 
@@ -61,7 +71,9 @@ def test_the_clustered_test_counts_every_sign() -> None:
     change = np.concatenate([np.sign(s) * np.ones(abs(s), np.int64) for s in sums])
     cluster = np.repeat(np.arange(6), np.abs(sums))
     totals = np.array([np.dot(signs, np.abs(sums)) for signs in product([1, -1], repeat=6)])
-    tail = min(np.mean(totals <= sum(sums)), np.mean(totals >= sum(sums))) - 0.5 * np.mean(totals == sum(sums))
+    tail = min(np.mean(totals <= sum(sums)), np.mean(totals >= sum(sums))) - 0.5 * np.mean(
+        totals == sum(sums)
+    )
     found = sign_flip(change, cluster)
     assert found.p_value == pytest.approx(2 * tail)
     assert found.loss_p_value == pytest.approx(np.mean(totals <= sum(sums)))
@@ -69,7 +81,9 @@ def test_the_clustered_test_counts_every_sign() -> None:
 
 @pytest.mark.parametrize(("lost", "won"), [(125, 76), (76, 125), (100, 100), (140, 60)])
 @pytest.mark.parametrize("size", [1, 3])
-def test_where_exactness_costs_too_much_the_test_is_normal_and_close(lost: int, won: int, size: int) -> None:
+def test_where_exactness_costs_too_much_the_test_is_normal_and_close(
+    lost: int, won: int, size: int
+) -> None:
     change = np.repeat([-1, 1], [size * lost, size * won])
     cluster = np.arange(len(change)) // size
     exact, normal = sign_flip(change, cluster), sign_flip(change, cluster, exact_work=0)
@@ -84,7 +98,9 @@ def test_copies_are_no_evidence() -> None:
 
 
 def test_few_clusters_cannot_reject() -> None:
-    assert sign_flip(-np.ones(300, np.int64), np.repeat([0, 1, 2], 100)).p_value == pytest.approx(0.125)
+    assert sign_flip(-np.ones(300, np.int64), np.repeat([0, 1, 2], 100)).p_value == pytest.approx(
+        0.125
+    )
     nothing = sign_flip(np.zeros(4, np.int64), np.arange(4))
     assert (nothing.p_value, nothing.loss_p_value) == (1.0, 1.0)
     assert sign_flip(np.zeros(0, np.int64), np.zeros(0, np.int64)).p_value == 1.0
@@ -103,8 +119,12 @@ def test_passages_that_flip_together_alarm_no_more_often_than_they_may() -> None
 
 
 def test_the_levels_of_a_run_add_up_to_alpha() -> None:
-    assert sum(alarm_level(look, groups=3, planned=20) for look in range(1, 21)) == pytest.approx(0.05 / 3)
-    assert sum(alarm_level(look, groups=1) for look in range(1, 100_000)) == pytest.approx(0.05, rel=1e-3)
+    assert sum(alarm_level(look, groups=3, planned=20) for look in range(1, 21)) == pytest.approx(
+        0.05 / 3
+    )
+    assert sum(alarm_level(look, groups=1) for look in range(1, 100_000)) == pytest.approx(
+        0.05, rel=1e-3
+    )
 
 
 @pytest.mark.parametrize(("look", "groups", "planned"), [(0, 1, 5), (6, 1, 5), (1, 0, 5)])
@@ -136,7 +156,9 @@ def test_the_smallest_loss_of_few_flips() -> None:
 
 def test_the_power_is_the_documented_one() -> None:
     level = alarm_level(1, groups=1, planned=20)
-    assert alarm_power(500, discordance=0.15, loss=0.05, level=level) == pytest.approx(0.50, abs=0.01)
+    assert alarm_power(500, discordance=0.15, loss=0.05, level=level) == pytest.approx(
+        0.50, abs=0.01
+    )
 
 
 def test_the_power_is_that_of_simulated_runs() -> None:

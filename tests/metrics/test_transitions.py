@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from forgetwatch.metrics.transitions import Cells, count_cells, equal_change_p_value, guesser_history, item_history
+from forgetwatch.metrics.transitions import (
+    Cells,
+    count_cells,
+    equal_change_p_value,
+    guesser_history,
+    item_history,
+)
 
 PAIRS = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60)
 
@@ -22,7 +28,9 @@ def sides(pairs: list[tuple[bool, bool]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_each_pair_lands_in_its_cell() -> None:
-    cells = count_cells(*sides([(True, True)] * 4 + [(True, False)] * 3 + [(False, True)] * 2 + [(False, False)]))
+    cells = count_cells(
+        *sides([(True, True)] * 4 + [(True, False)] * 3 + [(False, True)] * 2 + [(False, False)])
+    )
     assert cells == Cells(retained=4, forgotten=3, gained=2, missed=1)
     assert cells.forgetting == 0.3
     assert cells.backward_transfer == 0.2
@@ -31,17 +39,23 @@ def test_each_pair_lands_in_its_cell() -> None:
 
 
 @given(PAIRS)
-def test_cells_add_up_and_net_change_is_the_change_of_accuracy(pairs: list[tuple[bool, bool]]) -> None:
+def test_cells_add_up_and_net_change_is_the_change_of_accuracy(
+    pairs: list[tuple[bool, bool]],
+) -> None:
     before, after = sides(pairs)
     cells = count_cells(before, after)
     assert cells.n == len(pairs)
     if pairs:
-        assert math.isclose(cells.accuracy_after - cells.accuracy_before, cells.net_change, abs_tol=1e-12)
+        assert math.isclose(
+            cells.accuracy_after - cells.accuracy_before, cells.net_change, abs_tol=1e-12
+        )
         assert math.isclose(cells.accuracy_before, before.mean())
 
 
 @given(PAIRS)
-def test_swapping_before_and_after_swaps_forgotten_and_gained(pairs: list[tuple[bool, bool]]) -> None:
+def test_swapping_before_and_after_swaps_forgotten_and_gained(
+    pairs: list[tuple[bool, bool]],
+) -> None:
     before, after = sides(pairs)
     there, back = count_cells(before, after), count_cells(after, before)
     assert (there.forgotten, there.gained) == (back.gained, back.forgotten)
@@ -57,13 +71,21 @@ def test_order_does_not_matter(pairs: list[tuple[bool, bool]], rng: object) -> N
 
 def test_rates_of_nothing_are_nan_and_never_zero() -> None:
     cells = count_cells(*sides([]))
-    rates = (cells.forgetting, cells.backward_transfer, cells.net_change, cells.accuracy_before, cells.retention)
+    rates = (
+        cells.forgetting,
+        cells.backward_transfer,
+        cells.net_change,
+        cells.accuracy_before,
+        cells.retention,
+    )
     assert all(math.isnan(rate) for rate in rates)
     assert math.isnan(count_cells(*sides([(False, True)])).retention)
 
 
 def test_samples_make_cells_means_over_samples() -> None:
-    cells = count_cells(*sides([(True, False), (True, True), (False, False), (False, False)]), samples=2)
+    cells = count_cells(
+        *sides([(True, False), (True, True), (False, False), (False, False)]), samples=2
+    )
     assert (cells.retained, cells.forgotten, cells.missed, cells.n) == (0.5, 0.5, 1.0, 2.0)
 
 
@@ -140,22 +162,37 @@ def test_the_guess_references_of_nothing_are_nan() -> None:
 def test_open_answers_are_never_guessed_and_count_among_the_items() -> None:
     rng = np.random.default_rng(1)
     chance = np.repeat([0.25, 0.0, 0.5], 20_000)  # four options, open, two right of four
-    found, reference = item_history(rng.random((4, len(chance))) < chance), guesser_history(chance, looks=3)
+    found, reference = (
+        item_history(rng.random((4, len(chance))) < chance),
+        guesser_history(chance, looks=3),
+    )
     for name in ("ever_forgotten", "regained", "newly_regained"):
-        assert getattr(found, name) / len(chance) == pytest.approx(getattr(reference, name), abs=0.006)
-    assert found.never_forgotten / len(chance) == pytest.approx(reference.never_forgotten, abs=0.006)
+        assert getattr(found, name) / len(chance) == pytest.approx(
+            getattr(reference, name), abs=0.006
+        )
+    assert found.never_forgotten / len(chance) == pytest.approx(
+        reference.never_forgotten, abs=0.006
+    )
 
 
 def test_counts_of_several_samples_are_means_over_them() -> None:
     right = np.random.default_rng(2).random((4, 30)) < 0.5
     one, three = item_history(right), item_history(np.repeat(right, 3, axis=1), samples=3)
     assert three.items == one.items == 30
-    for name in ("newly_forgotten", "newly_regained", "ever_forgotten", "regained", "never_forgotten"):
+    for name in (
+        "newly_forgotten",
+        "newly_regained",
+        "ever_forgotten",
+        "regained",
+        "never_forgotten",
+    ):
         assert np.asarray(getattr(three, name)) == pytest.approx(np.asarray(getattr(one, name)))
     assert three.temporal_forgetting == pytest.approx(one.temporal_forgetting)
 
 
-def p_value(changes: np.ndarray, sets: np.ndarray, strata: np.ndarray | None = None, seed: int = 0) -> float:
+def p_value(
+    changes: np.ndarray, sets: np.ndarray, strata: np.ndarray | None = None, seed: int = 0
+) -> float:
     strata = np.zeros(len(changes), int) if strata is None else strata
     return equal_change_p_value(changes, sets, strata, np.random.default_rng(seed))
 
@@ -175,10 +212,14 @@ def test_blocks_show_a_difference_that_their_spread_hides() -> None:
     assert p_value(values, sets, question) == 0.001
 
 
-@pytest.mark.full("0.02-sizes1", "0.02-sizes2", "0.02-sizes3", "0.3", reason="further worlds of a simulation")
+@pytest.mark.full(
+    "0.02-sizes1", "0.02-sizes2", "0.02-sizes3", "0.3", reason="further worlds of a simulation"
+)
 @pytest.mark.parametrize("sizes", [(290, 10), (95, 5), (20, 20, 20), (10, 20, 100)])
 @pytest.mark.parametrize("lost", [0.02, 0.3])
-def test_its_size_is_at_most_its_level_also_for_few_items_and_rare_losses(sizes: tuple[int, ...], lost: float) -> None:
+def test_its_size_is_at_most_its_level_also_for_few_items_and_rare_losses(
+    sizes: tuple[int, ...], lost: float
+) -> None:
     rng, worlds, sets = np.random.default_rng(2), 150, np.repeat(np.arange(len(sizes)), sizes)
     changes = -1.0 * (rng.random((worlds, len(sets))) < lost)
     rejected = sum(p_value(one, sets, seed=n) <= 0.05 for n, one in enumerate(changes))

@@ -81,7 +81,9 @@ def test_a_covariate_that_one_family_alone_has_gives_no_interval() -> None:
         (np.arange(6), np.arange(6) == 3),
         (np.repeat(np.arange(8), 4), np.repeat(np.arange(8), 4) == 1),
     ):
-        found = family_slopes(rng.normal(size=len(family)), {"has": has.astype(float)}, family)["has"]
+        found = family_slopes(rng.normal(size=len(family)), {"has": has.astype(float)}, family)[
+            "has"
+        ]
         assert math.isfinite(found.slope)
         assert math.isnan(found.interval[0])
     two = family_slopes(rng.normal(size=8), {"has": (FAMILY >= 2).astype(float)}, FAMILY)["has"]
@@ -92,7 +94,9 @@ def test_no_more_families_than_columns_give_no_interval() -> None:
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=(2, 4))
     assert math.isnan(family_slopes(y, {"x": x}, np.array([0, 0, 1, 1]))["x"].interval[0])
-    assert math.isnan(family_slopes(y, {"x": x, "z": x**2}, np.array([0, 0, 1, 2]))["x"].interval[0])
+    assert math.isnan(
+        family_slopes(y, {"x": x, "z": x**2}, np.array([0, 0, 1, 2]))["x"].interval[0]
+    )
     one = family_mean(y[:1], np.zeros(1, int))
     assert one.slope == pytest.approx(y[0])
     assert math.isnan(one.interval[0])
@@ -100,7 +104,9 @@ def test_no_more_families_than_columns_give_no_interval() -> None:
 
 @pytest.mark.full("8", reason="further worlds of a simulation")
 @pytest.mark.parametrize("families", [4, 6, 8])
-def test_a_word_of_two_families_is_seen_in_at_most_5_of_100_studies_without_a_difference(families: int) -> None:
+def test_a_word_of_two_families_is_seen_in_at_most_5_of_100_studies_without_a_difference(
+    families: int,
+) -> None:
     rng = np.random.default_rng(6)
     family = np.repeat(np.arange(families), 3)
     wrong, studies = 0, 600
@@ -111,7 +117,9 @@ def test_a_word_of_two_families_is_seen_in_at_most_5_of_100_studies_without_a_di
 
 
 @pytest.mark.parametrize(("pairs", "families"), [(6, 3), (12, 4), (30, 6)])
-def test_permuted_covariates_go_with_the_outcome_in_at_most_5_of_100_studies(pairs: int, families: int) -> None:
+def test_permuted_covariates_go_with_the_outcome_in_at_most_5_of_100_studies(
+    pairs: int, families: int
+) -> None:
     rng = np.random.default_rng(3)
     family = np.sort(np.arange(pairs) % families)
     wrong, studies = 0, 600

@@ -21,7 +21,13 @@ TOLERANCE = 0.006
 WORLDS = {
     "nothing forgotten, fresh guesses": {"known": 0.6},
     "mild, guesses persist": {"known": 0.6, "lost": 0.05, "won": 0.1, "persistence": 0.9},
-    "moderate, three to six options": {"known": 0.4, "lost": 0.2, "won": 0.05, "persistence": 0.3, "mixed": True},
+    "moderate, three to six options": {
+        "known": 0.4,
+        "lost": 0.2,
+        "won": 0.05,
+        "persistence": 0.3,
+        "mixed": True,
+    },
     "some give no answer": {"known": 0.3, "lost": 0.2, "won": 0.1, "silent": 0.5},
 }
 
@@ -52,11 +58,17 @@ def by_formula(
     """The formula written down anew, with a place for each mistake."""
     k, none = answers.k.astype(float), -1
 
-    def direction(before: np.ndarray, after: np.ndarray, first: np.ndarray, then: np.ndarray) -> float:
+    def direction(
+        before: np.ndarray, after: np.ndarray, first: np.ndarray, then: np.ndarray
+    ) -> float:
         churn = ~before & ~after & (first != none) & (then != none) & (first != then)
         z = k / (k - less) * ((before & ~after & (then != none)) - sign * churn / (k - wrong))
         if nulls:
-            z = z + 1.0 * (before & (then == none)) - (~before & (first != none) & (then == none)) / (k - 1)
+            z = (
+                z
+                + 1.0 * (before & (then == none))
+                - (~before & (first != none) & (then == none)) / (k - 1)
+            )
         return float(z.mean())
 
     sides = (answers.before, answers.after), (answers.chosen_before, answers.chosen_after)
@@ -64,7 +76,9 @@ def by_formula(
 
 
 def raw(answers: Answers) -> tuple[float, float]:
-    return float(np.mean(answers.before & ~answers.after)), float(np.mean(~answers.before & answers.after))
+    return float(np.mean(answers.before & ~answers.after)), float(
+        np.mean(~answers.before & answers.after)
+    )
 
 
 def papers(answers: Answers) -> tuple[float, float]:
@@ -75,7 +89,9 @@ def papers(answers: Answers) -> tuple[float, float]:
 def test_the_correction_is_right_and_is_the_formula() -> None:
     assert is_right(ours)
     assert is_right(by_formula)
-    answers = know_or_guess(np.random.default_rng(1), n=500, known=0.5, lost=0.1, silent=0.2).answers
+    answers = know_or_guess(
+        np.random.default_rng(1), n=500, known=0.5, lost=0.1, silent=0.2
+    ).answers
     assert ours(answers) == pytest.approx(by_formula(answers))
 
 
@@ -86,7 +102,9 @@ def test_the_correction_is_right_and_is_the_formula() -> None:
         pytest.param(lambda a: by_formula(a, wrong=1), id="k-1 for k-2"),
         pytest.param(lambda a: by_formula(a, less=0), id="no k/(k-1)"),
         pytest.param(lambda a: by_formula(a, nulls=False), id="no answers dropped"),
-        pytest.param(lambda a: tuple(max(rate, 0.0) for rate in ours(a)), id="clipped before averaging"),
+        pytest.param(
+            lambda a: tuple(max(rate, 0.0) for rate in ours(a)), id="clipped before averaging"
+        ),
         pytest.param(lambda a: ours(replace(a, k=np.full_like(a.k, 4))), id="one k for all"),
         pytest.param(raw, id="raw"),
         pytest.param(papers, id="the paper's rule"),

@@ -30,7 +30,10 @@ from forgetwatch.snapshot import Snapshot, save_snapshot
 @pytest.fixture
 def comparison() -> Comparison:
     labels = {"category": ["Math", "Math", "v1.5"], "task": ["Math", "x", "y"], "k": [4, 4, 4]}
-    return compare(before=snapshot([True, True, False], **labels), after=snapshot([False, True, False], **labels))
+    return compare(
+        before=snapshot([True, True, False], **labels),
+        after=snapshot([False, True, False], **labels),
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,20 +48,35 @@ def comparison() -> Comparison:
         ("category:Math.chance.n>1e0", 2),
     ],
 )
-def test_a_condition_measures_a_quantity_of_a_group(comparison: Comparison, text: str, measured: float) -> None:
+def test_a_condition_measures_a_quantity_of_a_group(
+    comparison: Comparison, text: str, measured: float
+) -> None:
     condition = Condition.parse(text)
     assert condition.measure(comparison) == pytest.approx(measured)
     assert holds(condition.text, comparison)
 
 
-@pytest.mark.parametrize(("op", "expected"), [(">", False), (">=", True), ("<", False), ("<=", True)])
-def test_each_operator_includes_or_excludes_equality(comparison: Comparison, op: str, expected: bool) -> None:
+@pytest.mark.parametrize(
+    ("op", "expected"), [(">", False), (">=", True), ("<", False), ("<=", True)]
+)
+def test_each_operator_includes_or_excludes_equality(
+    comparison: Comparison, op: str, expected: bool
+) -> None:
     assert holds(f"forgotten{op}1", comparison) is expected
 
 
 @pytest.mark.parametrize(
     "text",
-    ["forgetting", "forgetting>", ">0.5", "forgetting=0.5", "forgetting>much", "forgetting>nan", "forgetting<inf", ""],
+    [
+        "forgetting",
+        "forgetting>",
+        ">0.5",
+        "forgetting=0.5",
+        "forgetting>much",
+        "forgetting>nan",
+        "forgetting<inf",
+        "",
+    ],
 )
 def test_text_that_is_no_condition_is_refused(text: str) -> None:
     with pytest.raises(GateError, match="needed"):
@@ -68,9 +86,15 @@ def test_text_that_is_no_condition_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("category:Physics.forgetting>0", "no such group; the groups are all, category:Math, category:v1.5"),
+        (
+            "category:Physics.forgetting>0",
+            "no such group; the groups are all, category:Math, category:v1.5",
+        ),
         ("category:Math.known_lost>0", "'known_lost' has no number"),
-        ("Math.forgetting>0", "may mean forgetting of category 'Math' or forgetting of task 'Math'"),
+        (
+            "Math.forgetting>0",
+            "may mean forgetting of category 'Math' or forgetting of task 'Math'",
+        ),
     ],
 )
 def test_an_unknown_or_undefined_quantity_is_an_error_and_never_a_pass(
@@ -84,12 +108,16 @@ def test_an_unknown_or_undefined_quantity_is_an_error_and_never_a_pass(
     "text", ["speed>0", "all.speed>0", "all.name>0", "all.net_change_interval>0", "chance.paper>0"]
 )
 def test_an_unknown_quantity_is_refused_before_anything_is_measured(text: str) -> None:
-    with pytest.raises(GateError, match=r"is not a quantity(; .*lists them, as n, retained|, did you mean)"):
+    with pytest.raises(
+        GateError, match=r"is not a quantity(; .*lists them, as n, retained|, did you mean)"
+    ):
         Condition.parse(text)
 
 
 def test_a_misspelt_quantity_suggests_the_nearest_one() -> None:
-    with pytest.raises(GateError, match=r"'forgeting' is not a quantity, did you mean 'forgetting'\?$"):
+    with pytest.raises(
+        GateError, match=r"'forgeting' is not a quantity, did you mean 'forgetting'\?$"
+    ):
         Condition.parse("all.forgeting>5%")
 
 
@@ -122,7 +150,9 @@ def test_every_quantity_that_can_be_named_is_in_the_document(comparison: Compari
         ("forgotten>१", "needed .*quantity OP number"),
     ],
 )  # fmt: skip
-def test_a_limit_that_a_quantity_cannot_reach_is_refused_with_the_remedy(text: str, says: str) -> None:
+def test_a_limit_that_a_quantity_cannot_reach_is_refused_with_the_remedy(
+    text: str, says: str
+) -> None:
     with pytest.raises(GateError, match=says):
         Condition.parse(text)
 
@@ -146,7 +176,12 @@ def test_a_percentage_of_what_is_no_share_is_refused_with_the_remedy(text: str, 
 @pytest.mark.parametrize(
     "text",
     [
-        *("known_lost_net>20", "known_lost_net<-3", "known_lost_net_share>2%", "log_score_change<-0.05"),
+        *(
+            "known_lost_net>20",
+            "known_lost_net<-3",
+            "known_lost_net_share>2%",
+            "log_score_change<-0.05",
+        ),
         *("log_score_change<1", "forgetting>=100%", "net_change<-99%", "chance.n<20"),
     ],
 )
@@ -158,7 +193,9 @@ def test_the_net_of_the_known_and_the_log_score_are_measured_in_any_group() -> N
     made = sure().comparison
     assert holds("known_lost_net>=7", made)
     assert not holds("known_lost_net>7", made)
-    assert Condition.parse("known_lost_net_share>10%").measure(made) == pytest.approx(7 / (60 - 40 / 3))
+    assert Condition.parse("known_lost_net_share>10%").measure(made) == pytest.approx(
+        7 / (60 - 40 / 3)
+    )
     for name in ("known_lost_net", "log_score_change", "margin_change"):
         assert Condition.parse(f"{name}>0").measure(made) == made.all[name]
         measured = Condition.parse(f"category:A.{name}>0").measure(made)
@@ -189,24 +226,32 @@ def test_twice_the_items_double_the_counts_and_leave_shares_and_nats() -> None:
 
 def test_names_that_look_like_quantities_are_distinguished_or_refused() -> None:
     labels = {"category": ["chance", "Math.chance", "Math", "all"], "k": [4] * 4}
-    made = compare(before=snapshot([True] * 4, **labels), after=snapshot([False, False, True, True], **labels))
+    made = compare(
+        before=snapshot([True] * 4, **labels), after=snapshot([False, False, True, True], **labels)
+    )
     assert Condition.parse("category:chance.n>0").measure(made) == 1
     assert Condition.parse("category:Math.chance.paper.forgetting>0").measure(made) == 0
     assert Condition.parse("category:Math.chance.forgetting>0").measure(made) == 1
     assert Condition.parse("chance.paper.forgetting>0").measure(made) == pytest.approx(0.5)
     assert Condition.parse("all.n>0").measure(made) == 4
     assert Condition.parse("category:all.n>0").measure(made) == 1
-    with pytest.raises(GateError, match=r"may mean chance\.n of all 'all' or n of category 'chance'"):
+    with pytest.raises(
+        GateError, match=r"may mean chance\.n of all 'all' or n of category 'chance'"
+    ):
         Condition.parse("chance.n>0").measure(made)
 
 
-@pytest.mark.parametrize(("text", "value"), [("0.7%", 0.007), ("5%", 0.05), ("-2 %", -0.02), ("1e-3", 0.001), ("3", 3)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("0.7%", 0.007), ("5%", 0.05), ("-2 %", -0.02), ("1e-3", 0.001), ("3", 3)]
+)
 def test_a_percentage_is_exactly_its_fraction(text: str, value: float) -> None:
     """0.7 / 100 is less than 0.007: seven items of a thousand would be more than 0.7%."""
     assert parse_fraction(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "%", "much", "nan", "inf%", "1e999999", "1e99999999999999999999", "1/2"])
+@pytest.mark.parametrize(
+    "text", ["", "%", "much", "nan", "inf%", "1e999999", "1e99999999999999999999", "1/2"]
+)
 def test_text_that_is_no_finite_number_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=text or None):
         parse_fraction(text)
@@ -215,7 +260,9 @@ def test_text_that_is_no_finite_number_is_refused(text: str) -> None:
 def test_a_misspelt_group_gets_the_nearest_name() -> None:
     both = snapshot([True, False], category=["Math", "Law"])
     comparison = compare(before=both, after=both)
-    with pytest.raises(GateError, match=r"no such group, did you mean 'category:Math'\?; the groups are all, "):
+    with pytest.raises(
+        GateError, match=r"no such group, did you mean 'category:Math'\?; the groups are all, "
+    ):
         Condition.parse("category:Mth.forgotten>0").measure(comparison)
 
 
@@ -232,16 +279,22 @@ RUN = ([True, True, True, False], [False, False, True, False], [True, False, Tru
 
 
 def run() -> Trajectory:
-    return Trajectory.of([snapshot(right, meta={"step": step}, k=[4] * 4) for step, right in enumerate(RUN)])
+    return Trajectory.of(
+        [snapshot(right, meta={"step": step}, k=[4] * 4) for step, right in enumerate(RUN)]
+    )
 
 
 def test_the_drift_of_each_set_can_be_gated() -> None:
-    comparison = replace(compare(before=snapshot([True]), after=snapshot([True])), drift={"probe": MOVED})
+    comparison = replace(
+        compare(before=snapshot([True]), after=snapshot([True])), drift={"probe": MOVED}
+    )
     assert holds("drift.probe.kl_sampled>0.05", comparison)
     assert holds("drift.probe.overlap<0.7", comparison) is False
     assert holds("drift.probe.floor.kl_sampled<1e-6", comparison)
     for text in ("drift.probe.kl_summed>0.1", "drift.training.kl_sampled>0.1"):
-        with pytest.raises(GateError, match="has no number; needed a drift that was measured after the"):
+        with pytest.raises(
+            GateError, match="has no number; needed a drift that was measured after the"
+        ):
             Condition.parse(text).measure(comparison)
     with pytest.raises(GateError, match=r"did you mean 'drift\.probe\.kl_sampled'"):
         Condition.parse("drift.probe.kl_sample>0.1")
@@ -272,7 +325,8 @@ def test_the_drift_has_a_sentence() -> None:
         "texts that it generated at the start are about as likely as before (KL 0.0010 (-0.019 to 0.021))."
     )
     assert (
-        sentence_of(DRIFT, replace(MOVED, kl_sampled=float("inf"))) == "it rules out texts that it wrote at the start."
+        sentence_of(DRIFT, replace(MOVED, kl_sampled=float("inf")))
+        == "it rules out texts that it wrote at the start."
     )
 
 
@@ -295,10 +349,19 @@ def sides(vanished: int) -> tuple[Snapshot, Snapshot]:
 
 
 @pytest.mark.parametrize(
-    "condition", ["net_change<-2%", "net_change_estimate<-2%", "forgetting>5%", "accuracy_after<50%", "forgotten>20"]
+    "condition",
+    [
+        "net_change<-2%",
+        "net_change_estimate<-2%",
+        "forgetting>5%",
+        "accuracy_after<50%",
+        "forgotten>20",
+    ],
 )
 @pytest.mark.parametrize("vanished", [0, 5, 320])
-def test_a_condition_is_open_beyond_one_percent_vanished(condition: str, vanished: int, tmp_path: Path) -> None:
+def test_a_condition_is_open_beyond_one_percent_vanished(
+    condition: str, vanished: int, tmp_path: Path
+) -> None:
     before, after = sides(vanished)
     if condition.startswith("net"):  # the others are no limits of a policy
         policy = parse_policy(f'critical: ["{condition}"]', "p")
@@ -306,7 +369,13 @@ def test_a_condition_is_open_beyond_one_percent_vanished(condition: str, vanishe
         assert answer == ("INCONCLUSIVE" if vanished > 8 else "PASS")
     for name, side in (("b", before), ("a", after)):
         save_snapshot(side, tmp_path / f"{name}.parquet")
-    words = ["compare", str(tmp_path / "b.parquet"), str(tmp_path / "a.parquet"), "--fail-if", condition]
+    words = [
+        "compare",
+        str(tmp_path / "b.parquet"),
+        str(tmp_path / "a.parquet"),
+        "--fail-if",
+        condition,
+    ]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == (4 if vanished > 8 else 0), done.output
     assert ("without the answers that vanished" in done.output.replace("\n", " ")) == (vanished > 8)
@@ -323,7 +392,12 @@ def test_rows_that_one_side_alone_has_are_said_and_are_not_all_of_a_group(tmp_pa
     save_snapshot(before, tmp_path / "b.parquet")
     save_snapshot(before.head(480), tmp_path / "a.parquet")
     (tmp_path / "p.yaml").write_text("required: [category:Math]\ncritical: ['net_change<-2%']")
-    words = ["gate", *(str(tmp_path / f"{name}.parquet") for name in "ba"), "--policy", str(tmp_path / "p.yaml")]
+    words = [
+        "gate",
+        *(str(tmp_path / f"{name}.parquet") for name in "ba"),
+        "--policy",
+        str(tmp_path / "p.yaml"),
+    ]
     done = CliRunner().invoke(app, [*words, "--on-mismatch", "intersect"])
     assert "320 items that one side alone has are left out" in " ".join(done.stdout.split())
     assert re.search(r"320 items that one side", done.stdout)

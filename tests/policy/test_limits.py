@@ -17,8 +17,12 @@ BEFORE, AFTER = snapshot([True] * 120, **LABELS), snapshot([False] * 30 + [True]
 """Math loses 30 of 60, Art none of 60."""
 
 
-def judged(*fail_if: str, no_worse_than: str | None = None, after: Snapshot = AFTER) -> PolicyResult:
-    return apply_policy(limits_of(fail_if=fail_if, no_worse_than=no_worse_than), Sides(before=BEFORE, after=after))
+def judged(
+    *fail_if: str, no_worse_than: str | None = None, after: Snapshot = AFTER
+) -> PolicyResult:
+    return apply_policy(
+        limits_of(fail_if=fail_if, no_worse_than=no_worse_than), Sides(before=BEFORE, after=after)
+    )
 
 
 def ruled(text: str, before: Snapshot = BEFORE, after: Snapshot = AFTER) -> Ruling:
@@ -27,11 +31,16 @@ def ruled(text: str, before: Snapshot = BEFORE, after: Snapshot = AFTER) -> Ruli
 
 def of_comparison(no_worse_than: str, comparison: Comparison) -> tuple[Ruling, ...]:
     sides = Sides(before=BEFORE, after=BEFORE)
-    return apply_policy(limits_of(no_worse_than=no_worse_than), sides, comparison=comparison).rulings
+    return apply_policy(
+        limits_of(no_worse_than=no_worse_than), sides, comparison=comparison
+    ).rulings
 
 
 def test_the_worst_limit_is_the_answer_and_its_line_names_what_decides() -> None:
-    assert judged("newly_unscored>1").line == "gate PASS: all newly_unscored 0 (fails if >1): within the limit"
+    assert (
+        judged("newly_unscored>1").line
+        == "gate PASS: all newly_unscored 0 (fails if >1): within the limit"
+    )
     assert judged("newly_unscored>1", no_worse_than="27%").answer == "INCONCLUSIVE"
     failed = judged("n>1", "newly_unscored>1", no_worse_than="27%")
     assert failed.line == "gate FAIL: all n 120 (fails if >1): beyond the limit"
@@ -70,7 +79,10 @@ def test_a_condition_is_measured_in_its_group_and_a_share_in_percent() -> None:
     assert judged("Math.forgotten>29").rulings[0].what == "category:Math forgotten"
     share = judged("forgetting > 5%").rulings[0]
     assert share.measured.startswith("25 % (")
-    assert (share.limit, judged("forgetting>.05").rulings[0].measured.partition(" ")[0]) == ("fails if > 5%", "0.25")
+    assert (share.limit, judged("forgetting>.05").rulings[0].measured.partition(" ")[0]) == (
+        "fails if > 5%",
+        "0.25",
+    )
     every = parse_policy("critical: [category:*.forgotten>29]", "p")
     found = apply_policy(every, Sides(before=BEFORE, after=AFTER)).rulings
     assert [(one.what, one.answer) for one in found] == [
@@ -84,7 +96,9 @@ def test_what_has_no_number_is_an_error_and_no_pass() -> None:
         judged("category:Physics.forgotten>1")
     gone = compare(before=snapshot([None]), after=snapshot([True]))
     with pytest.raises(GateError, match="has no number"):
-        apply_policy(limits_of(fail_if=["forgetting>5%"]), Sides(before=BEFORE, after=AFTER), comparison=gone)
+        apply_policy(
+            limits_of(fail_if=["forgetting>5%"]), Sides(before=BEFORE, after=AFTER), comparison=gone
+        )
     (missing,) = of_comparison("2%", gone)
     assert missing.answer == "MISSING"
 
@@ -113,7 +127,9 @@ def must(given: str, after: Snapshot = MIXED) -> Ruling:
         ("[1, 2]", "FAIL", "0 of 2 right; wrong: 1; unscored: 2"),
     ],
 )
-def test_a_wrong_item_fails_and_an_unscored_one_is_inconclusive(ids: str, answer: str, measured: str) -> None:
+def test_a_wrong_item_fails_and_an_unscored_one_is_inconclusive(
+    ids: str, answer: str, measured: str
+) -> None:
     assert (must(ids).answer, must(ids).measured) == (answer, measured)
 
 
@@ -130,7 +146,10 @@ def test_a_missing_item_is_an_error_and_one_of_several_tasks_needs_its_task() ->
 
 def test_an_item_answered_several_times_must_be_right_each_time() -> None:
     columns: dict[str, Any] = {"item_id": ["a", "a", "b", "b"], "sample": [0, 1, 0, 1]}
-    assert must("[a, b]", snapshot([True, False, True, True], **columns)).measured == "1 of 2 right; wrong: a"
+    assert (
+        must("[a, b]", snapshot([True, False, True, True], **columns)).measured
+        == "1 of 2 right; wrong: a"
+    )
     assert must("[a]", snapshot([True, None, True, True], **columns)).answer == "INCONCLUSIVE"
     assert must("[a]", snapshot([False, None, True, True], **columns)).answer == "FAIL"
     many = must(str(list(range(12))), snapshot([False] * 12))
@@ -138,7 +157,10 @@ def test_an_item_answered_several_times_must_be_right_each_time() -> None:
 
 
 def test_the_marked_items_of_a_probe_must_be_right() -> None:
-    items = [Item(id=i, task="t", prompt="?", choices=(" a", " b"), answer=0, must_pass=i != "1") for i in "012"]
+    items = [
+        Item(id=i, task="t", prompt="?", choices=(" a", " b"), answer=0, must_pass=i != "1")
+        for i in "012"
+    ]
     assert parse_policy("must_pass: true", "p", Probe(items)).must_pass == (("t", "0"), ("t", "2"))
     with pytest.raises(GateError, match="no item of the probe 'probe' is marked"):
         parse_policy("must_pass: true", "p", Probe(items[1:2]))

@@ -21,7 +21,14 @@ from forgetwatch import Item, Probe, Snapshot, compare
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import decide
 from forgetwatch.errors import GateError
-from forgetwatch.policy.policy import READY, Exemption, check_groups, limits_of, load_policy, parse_policy
+from forgetwatch.policy.policy import (
+    READY,
+    Exemption,
+    check_groups,
+    limits_of,
+    load_policy,
+    parse_policy,
+)
 from forgetwatch.policy.ruling import PolicyResult, Ruling, Sides, apply_policy
 
 CATEGORIES = 6
@@ -39,7 +46,9 @@ def sides(
     """Models whose margins fall by a mean of so many nats, in categories of equal size."""
     rng = np.random.default_rng(seed)
     before = rng.normal(known, 2.0, items)
-    kept = 1 - noise**2 / 8  # so that margins are as wide after: an unchanged model is as often right
+    kept = (
+        1 - noise**2 / 8
+    )  # so that margins are as wide after: an unchanged model is as often right
     moved = 2.0 * np.sqrt(1 - kept**2)
     after = known + kept * (before - known) - fall + rng.normal(0.0, moved, items)
     names = {
@@ -51,7 +60,9 @@ def sides(
 
 
 def _side(margin: Any, names: dict[str, Any]) -> Snapshot:
-    return decided(np.stack([margin, np.zeros(len(margin)), np.full(len(margin), -5.0)], axis=1) - 3, **names)
+    return decided(
+        np.stack([margin, np.zeros(len(margin)), np.full(len(margin), -5.0)], axis=1) - 3, **names
+    )
 
 
 def judged(text: str, given: Sides, **options: Any) -> PolicyResult:
@@ -70,11 +81,15 @@ def test_tiers_decide_in_their_order() -> None:
     critical = "critical: [{of: all, accuracy: 2%}]"
     assert judged(critical, lost).answer == "FAIL"
     assert judged(critical, kept).answer == "PASS"
-    assert judged("advisory: [{of: all, accuracy: 2%}]\nmust_pass: ['0']", lost).answer in ("PASS", "FAIL")
+    assert judged("advisory: [{of: all, accuracy: 2%}]\nmust_pass: ['0']", lost).answer in (
+        "PASS",
+        "FAIL",
+    )
     supporting = "critical: [{of: all, accuracy: 90%}]\nsupporting: [{of: all, accuracy: 2%}]"
     assert judged(supporting, lost).answer == "FAIL"
     unclear = (
-        "critical: [{of: all, accuracy: 90%}]\nsupporting: {unclear: 1, limits: [{of: 'category:*', accuracy: 1%}]}"
+        "critical: [{of: all, accuracy: 90%}]\n"
+        "supporting: {unclear: 1, limits: [{of: 'category:*', accuracy: 1%}]}"
     )
     found = judged(unclear, sides(400, 0.0))
     open_ones = [one for one in found.rulings if one.answer == "INCONCLUSIVE"]
@@ -86,7 +101,9 @@ def test_tiers_decide_in_their_order() -> None:
 
 def test_words_tell_a_small_sure_loss_from_none_that_is_shown() -> None:
     words = {
-        fall: ruling(judged("critical: [{of: all, accuracy: 20%}]", sides(4000, fall)), "all accuracy").word
+        fall: ruling(
+            judged("critical: [{of: all, accuracy: 20%}]", sides(4000, fall)), "all accuracy"
+        ).word
         for fall in (0.0, 0.4, 3.0, -0.5)
     }
     assert words == {
@@ -115,11 +132,22 @@ def test_a_new_task_and_a_metric_must_gain() -> None:
     text = "critical: [{of: 'category:c1', gain: 2%}, {metric: eval_accuracy, gain: 2%}]"
     gained = sides(3000, -1.0)
     missing = judged(text, gained)
-    assert (missing.answer, ruling(missing, "eval_accuracy gain").answer) == ("INCONCLUSIVE", "MISSING")
+    assert (missing.answer, ruling(missing, "eval_accuracy gain").answer) == (
+        "INCONCLUSIVE",
+        "MISSING",
+    )
     better = Sides(before=gained.before, after=gained.after, metrics={"eval_accuracy": (0.5, 0.53)})
     assert judged(text, better).answer == "PASS"
-    assert judged(text, Sides(**{**vars(better), "metrics": {"eval_accuracy": (0.5, 0.51)}})).answer == "FAIL"
-    assert judged(text, Sides(**{**vars(sides(3000)), "metrics": {"eval_accuracy": (0.5, 0.6)}})).answer == "FAIL"
+    assert (
+        judged(text, Sides(**{**vars(better), "metrics": {"eval_accuracy": (0.5, 0.51)}})).answer
+        == "FAIL"
+    )
+    assert (
+        judged(
+            text, Sides(**{**vars(sides(3000)), "metrics": {"eval_accuracy": (0.5, 0.6)}})
+        ).answer
+        == "FAIL"
+    )
 
 
 def test_a_required_group_that_is_not_measured_is_missing_and_an_unknown_one_an_error() -> None:
@@ -161,7 +189,14 @@ def test_tags_are_groups_of_the_probe() -> None:
     given = sides(400, 3.0)
     probe = Probe(
         [
-            Item(id=str(n), task=task, prompt=f"Q{n}", choices=[" a", " b"], answer=0, tags=["slow"] * (n % 2))
+            Item(
+                id=str(n),
+                task=task,
+                prompt=f"Q{n}",
+                choices=[" a", " b"],
+                answer=0,
+                tags=["slow"] * (n % 2),
+            )
             for n, task in enumerate(given.before.texts("task"))
         ]
     )
@@ -170,8 +205,12 @@ def test_tags_are_groups_of_the_probe() -> None:
         judged(text, given)
     tagged = judged(text, Sides(before=given.before, after=given.after, probe=probe))
     assert ruling(tagged, "tag:slow accuracy").items == 200
-    with pytest.raises(GateError, match="no item of the probe has the tag 'slwo', did you mean 'slow'"):
-        judged(text.replace("slow", "slwo"), Sides(before=given.before, after=given.after, probe=probe))
+    with pytest.raises(
+        GateError, match="no item of the probe has the tag 'slwo', did you mean 'slow'"
+    ):
+        judged(
+            text.replace("slow", "slwo"), Sides(before=given.before, after=given.after, probe=probe)
+        )
 
 
 def test_conditions_on_quantities_are_decided_by_their_intervals() -> None:
@@ -189,16 +228,24 @@ def test_where_the_model_knew_nothing_nothing_is_decided() -> None:
     assert "not shown to be better than guessing" in found.rulings[0].word
     assert found.answer == "INCONCLUSIVE"
     wrong = next(str(row) for row, right in enumerate(given.after.floats("correct")) if not right)
-    assert judged(f"critical: [{{of: all, accuracy: 2%}}]\nmust_pass: ['{wrong}']", given).answer == "FAIL"
+    assert (
+        judged(f"critical: [{{of: all, accuracy: 2%}}]\nmust_pass: ['{wrong}']", given).answer
+        == "FAIL"
+    )
 
 
 def test_what_nothing_was_measured_for_does_not_pass() -> None:
-    for of, says in (("category:*", "there is no category"), ("tag:*", "name the probe, which has the tags")):
+    for of, says in (
+        ("category:*", "there is no category"),
+        ("tag:*", "name the probe, which has the tags"),
+    ):
         with pytest.raises(GateError, match=says):
             judged(f"critical: [{{of: '{of}', accuracy: 2%}}]", sides(200, category=[""] * 200))
     ready = apply_policy(load_policy("fine-tune"), sides(4000, category=[""] * 4000))
     assert ready.answer == "PASS"
-    excused = "critical: [{of: all, accuracy: 2%}]\nexceptions: [{of: all, reason: x, until: 2999-01-01}]"
+    excused = (
+        "critical: [{of: all, accuracy: 2%}]\nexceptions: [{of: all, reason: x, until: 2999-01-01}]"
+    )
     assert judged(excused, sides(400, 3.0)).answer == "INCONCLUSIVE"
     unclear = "supporting: {unclear: all, limits: [{of: 'category:*', accuracy: 1%}]}"
     assert judged(unclear, sides(120)).answer == "INCONCLUSIVE"
@@ -208,8 +255,13 @@ def test_a_category_of_which_all_answers_vanished_is_missing() -> None:
     given = sides(60, category=["a"] * 30 + ["b"] * 30)
     after = given.after.table
     gone = [None if n >= 30 else right for n, right in enumerate(after["correct"].to_pylist())]
-    lost = replace(given.after, table=after.set_column(after.column_names.index("correct"), "correct", pa.array(gone)))
-    found = judged("critical: [{of: 'category:*', accuracy: 90%}]", Sides(before=given.before, after=lost))
+    lost = replace(
+        given.after,
+        table=after.set_column(after.column_names.index("correct"), "correct", pa.array(gone)),
+    )
+    found = judged(
+        "critical: [{of: 'category:*', accuracy: 90%}]", Sides(before=given.before, after=lost)
+    )
     assert ruling(found, "category:b accuracy").answer == "MISSING"
     assert found.answer == "INCONCLUSIVE"
 
@@ -225,10 +277,19 @@ def test_a_gain_that_vanished_answers_may_hide_is_unclear() -> None:
     given = sides(400, -1.0)
     correct = given.after.table["correct"].to_pylist()
     was = given.before.table["correct"].to_pylist()
-    gone = [None if right and n % 2 else now for n, (right, now) in enumerate(zip(was, correct, strict=True))]
+    gone = [
+        None if right and n % 2 else now
+        for n, (right, now) in enumerate(zip(was, correct, strict=True))
+    ]
     table = given.after.table
-    lost = replace(given.after, table=table.set_column(table.column_names.index("correct"), "correct", pa.array(gone)))
-    assert judged("critical: [{of: all, gain: 2%}]", Sides(before=given.before, after=lost)).answer == "INCONCLUSIVE"
+    lost = replace(
+        given.after,
+        table=table.set_column(table.column_names.index("correct"), "correct", pa.array(gone)),
+    )
+    assert (
+        judged("critical: [{of: all, gain: 2%}]", Sides(before=given.before, after=lost)).answer
+        == "INCONCLUSIVE"
+    )
 
 
 def test_few_clusters_do_not_make_an_unchanged_model_fail() -> None:
@@ -261,7 +322,9 @@ def test_an_unchanged_model_fails_in_at_most_5_of_100_policies(limits: int) -> N
     text = "critical: [{of: all, accuracy: no worsening}]\nsupporting: [{of: 'category:*', accuracy: no worsening}]"
     for world in range(worlds):
         category = [f"c{n % (limits - 1)}" for n in range(60 * (limits - 1))]
-        given = sides(len(category), 0.0, seed=int(rng.integers(1 << 30)), noise=1.0, category=category)
+        given = sides(
+            len(category), 0.0, seed=int(rng.integers(1 << 30)), noise=1.0, category=category
+        )
         found = judged(text, given)
         assert found.limits == limits
         failed += found.answer == "FAIL"
@@ -296,10 +359,14 @@ def test_the_verdict_is_a_limit_that_answers_as_the_verdict_does() -> None:
             made.answer,
             made.answer,
             made.word,
-            {"PASS": "within the limit", "FAIL": "beyond the limit", "INCONCLUSIVE": "not clear"}[made.answer],
+            {"PASS": "within the limit", "FAIL": "beyond the limit", "INCONCLUSIVE": "not clear"}[
+                made.answer
+            ],
         )
         assert (found.limits, found.decision) == (0, made)
-        assert judged("critical: [verdict, {accuracy: 90%}]", given).level == 0.95  # it shares no error
+        assert (
+            judged("critical: [verdict, {accuracy: 90%}]", given).level == 0.95
+        )  # it shares no error
         assert apply_policy(load_policy("fine-tune"), given).answer == made.answer
 
 
@@ -307,7 +374,12 @@ def test_the_verdict_is_a_limit_that_answers_as_the_verdict_does() -> None:
 def test_a_shipped_policy_passes_only_what_is_kept_and_fails_all_that_is_forgot(name: str) -> None:
     policy, answers = load_policy(name), set[tuple[str, str]]()
     for seed in range(8):
-        for items, fall, noise in ((2000, 0.0, 0.1), (2000, 0.15, 0.3), (600, 0.3, 0.5), (600, 1.0, 0.5)):
+        for items, fall, noise in (
+            (2000, 0.0, 0.1),
+            (2000, 0.15, 0.3),
+            (600, 0.3, 0.5),
+            (600, 1.0, 0.5),
+        ):
             given = sides(items, fall, seed=seed, noise=noise)
             found = apply_policy(policy, given)
             answers.add((found.decision.word, found.answer))
@@ -322,7 +394,9 @@ def test_in_a_guard_the_verdict_shares_its_error_over_the_looks() -> None:
     comparison = compare(before=given.before, after=given.after)
     policy = parse_policy("critical: [verdict]", "p")
     assert decide(comparison).answer == "FAIL"
-    once, often = (apply_policy(policy, given, comparison=comparison, looks=looks) for looks in (1, 20))
+    once, often = (
+        apply_policy(policy, given, comparison=comparison, looks=looks) for looks in (1, 20)
+    )
     assert (once.answer, often.answer) == ("FAIL", "INCONCLUSIVE")
 
 
@@ -343,7 +417,10 @@ GOOD = "critical: [{of: all, accuracy: 2%}]"
         ("policy: [x]\n" + GOOD, "policy: needed a name"),
         ("advisory: [{of: all, accuracy: 2%}]", "has no limit that decides"),
         ("critical: [{of: all}]", "needed one of accuracy, known, category or gain, got none"),
-        ("critical: [{of: all, accuracy: 2%, known: 5%}]", "needed one of accuracy, known, category or gain, got acc"),
+        (
+            "critical: [{of: all, accuracy: 2%, known: 5%}]",
+            "needed one of accuracy, known, category or gain, got acc",
+        ),
         ("critical: [{of: all, acuracy: 2%}]", "unknown key 'acuracy', did you mean 'accuracy'"),
         ("critical: [{of: all, accuracy: [2%]}]", "accuracy: needed a text"),
         ("critical: [{of: all, accuracy: 0%}]", "needed a share above 0 and below 1"),
@@ -351,7 +428,10 @@ GOOD = "critical: [{of: all, accuracy: 2%}]"
         ("critical: [{of: all, accuracy: -2%}]", "needed a share above 0 and below 1"),
         ("critical: [{of: all, accuracy: much}]", "needed a share above 0 and below 1"),
         ("critical: [{of: all, accuracy: '0% of before'}]", "needed a share above 0 and below 1"),
-        ("critical: [{of: all, accuracy: '5% of before, at least 200%'}]", "needed a share above 0 and below 1"),
+        (
+            "critical: [{of: all, accuracy: '5% of before, at least 200%'}]",
+            "needed a share above 0 and below 1",
+        ),
         ("critical: [{of: all, known: no worsening}]", "needed a share"),
         ("critical: [{of: all, gain: 100%}]", "needed a share above 0 and below 1"),
         ("critical: [{of: Math, accuracy: 2%}]", "got the group 'Math'"),
@@ -361,9 +441,15 @@ GOOD = "critical: [{of: all, accuracy: 2%}]"
         ("critical: [{metric: m, accuracy: 2%}]", "a metric has a name and a gain"),
         ("critical: [{metric: m, of: all, gain: 2%}]", "a metric has a name and a gain"),
         ("critical: ['forgoten>5']", "'forgoten' is not a quantity, did you mean 'forgotten'"),
-        ("critical: [{of: all, accuracy: '5% of before, at least 9%'}]", "is never more than its floor"),
+        (
+            "critical: [{of: all, accuracy: '5% of before, at least 9%'}]",
+            "is never more than its floor",
+        ),
         ("critical: ['forgetting>500%']", "the gate would never fail"),
-        ("critical: [Math.net_change<-5%]", "needed the level of the group, as in category:Math.net_change"),
+        (
+            "critical: [Math.net_change<-5%]",
+            "needed the level of the group, as in category:Math.net_change",
+        ),
         ("critical: ['kind:written.n>1']", "got the group 'kind:written'"),
         ("critical: [forgetting]", "needed [[category:|task:]NAME.]quantity OP number"),
         ("critical: [{of: 'category:A', category: 5%}]", "category is about the categories of all"),
@@ -371,20 +457,32 @@ GOOD = "critical: [{of: all, accuracy: 2%}]"
         (GOOD + "\n" + "subset: {task: [x]}", "unknown key 'task', did you mean 'tasks'"),
         (GOOD + "\n" + "subset: {}", "subset: needed at least one of"),
         (GOOD + "\n" + "subset: {items: [a]}", "needed the name of a file"),
-        (GOOD + "\n" + "subset: {items: nope.txt}", "nope.txt: no such file; needed a file with an id a line"),
+        (
+            GOOD + "\n" + "subset: {items: nope.txt}",
+            "nope.txt: no such file; needed a file with an id a line",
+        ),
         (GOOD + "\n" + "must_pass: false", "needed true, a list of ids, or a mapping"),
         (GOOD + "\n" + "must_pass: {}", "names no item"),
         (GOOD + "\n" + "must_pass: {x: 1}", "must_pass: x: needed a list"),
         ("must_pass: " + "x" * 79, "got '" + "x" * 78 + "…"),
         (GOOD + "\nerror: 0%", "error: needed a share above 0, 20% at most"),
         (GOOD + "\nerror: 50%", "error: needed a share above 0, 20% at most"),
-        (GOOD + "\nsupporting: {unclear: some, limits: [{of: all, known: 5%}]}", "unclear: needed a number"),
+        (
+            GOOD + "\nsupporting: {unclear: some, limits: [{of: all, known: 5%}]}",
+            "unclear: needed a number",
+        ),
         (GOOD + "\nrequired: [Math]", "got the group 'Math'"),
         (GOOD + "\nrequired: {}", "needed a list of texts"),
         (GOOD + "\nexceptions: [{of: all, reason: x}]", "needed until: an exception has"),
-        (GOOD + "\nexceptions: [{of: all, reason: '', until: 2027-01-01}]", "needed reason: an exception has"),
+        (
+            GOOD + "\nexceptions: [{of: all, reason: '', until: 2027-01-01}]",
+            "needed reason: an exception has",
+        ),
         (GOOD + "\nexceptions: [{of: all, reason: x, until: soon}]", "until: needed a day such as"),
-        (GOOD + "\nexceptions: [{of: 'task:a', reason: x, until: 2027-01-01}]", "no limit is about 'task:a'"),
+        (
+            GOOD + "\nexceptions: [{of: 'task:a', reason: x, until: 2027-01-01}]",
+            "no limit is about 'task:a'",
+        ),
         (
             "critical: [{of: 'task:a', accuracy: 2%}]\nrequired: ['task:a']\n"
             "exceptions: [{of: 'task:a', reason: x, until: 2027-01-01}]",
@@ -397,7 +495,9 @@ GOOD = "critical: [{of: all, accuracy: 2%}]"
         ("a: &x 1\nb: *x", "p.yaml"),
     ],
 )
-def test_a_policy_that_decides_nothing_or_contradicts_itself_is_refused_in_one_sentence(text: str, says: str) -> None:
+def test_a_policy_that_decides_nothing_or_contradicts_itself_is_refused_in_one_sentence(
+    text: str, says: str
+) -> None:
     with pytest.raises(GateError) as caught:
         parse_policy(text, "p.yaml")
     assert says in str(caught.value)
@@ -432,7 +532,9 @@ def test_groups_too_small_for_an_estimate_share_the_error_of_the_policy() -> Non
     failed, rng = 0, np.random.default_rng(1)
     for _ in range(20):
         before, after = (rng.random(120) < 0.5 for _ in range(2))
-        given = labelled([*map(bool, before)], [*map(bool, after)], [f"c{n // 3}" for n in range(120)])
+        given = labelled(
+            [*map(bool, before)], [*map(bool, after)], [f"c{n // 3}" for n in range(120)]
+        )
         text = 'critical: [{accuracy: 90%}]\nsupporting: {unclear: all, limits: [{of: "category:*", accuracy: 5%}]}'
         failed += judged(text, given).answer == "FAIL"
     assert failed <= 2
@@ -447,7 +549,8 @@ def test_answers_that_all_vanish_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["category:c0.chance.n>9999", "all.chance.n>9999", "category:*.chance.paper.forgetting>99%"]
+    "text",
+    ["category:c0.chance.n>9999", "all.chance.n>9999", "category:*.chance.paper.forgetting>99%"],
 )
 def test_a_quantity_of_several_words_is_read_in_a_file_as_in_an_option(text: str) -> None:
     assert judged(f"critical: ['{text}']", sides(600)).answer == "PASS"
@@ -459,7 +562,10 @@ def test_the_end_of_an_interval_can_be_limited() -> None:
 
 
 def test_numbers_of_a_run_are_of_all_its_items() -> None:
-    with pytest.raises(GateError, match=r"history\.ever_forgotten counts all items of a run, and the policy has a sub"):
+    with pytest.raises(
+        GateError,
+        match=r"history\.ever_forgotten counts all items of a run, and the policy has a sub",
+    ):
         parse_policy("critical: [history.ever_forgotten>3]\nsubset: {categories: [a]}", "p.yaml")
 
 
@@ -486,7 +592,14 @@ def test_a_guard_knows_its_names_before_the_first_step(text: str, says: str) -> 
 def test_what_a_budget_leaves_out_of_the_probe_is_missing_and_no_error() -> None:
     given = labelled([True] * 4, [True] * 4, ["a"] * 4)
     items = [
-        Item(id=str(n), task="t", category="a" if n < 4 else "b", prompt=f"Q{n}", choices=["x", "y"], answer=0)
+        Item(
+            id=str(n),
+            task="t",
+            category="a" if n < 4 else "b",
+            prompt=f"Q{n}",
+            choices=["x", "y"],
+            answer=0,
+        )
         for n in range(8)
     ]
     text = "critical: [{of: category:b, accuracy: 5%}]\nmust_pass: ['7']"
@@ -506,10 +619,20 @@ def test_items_of_one_side_alone_are_left_out_of_a_subset_too() -> None:
 def test_a_tag_of_few_items_is_judged_as_a_category_is() -> None:
     given = labelled([True] * 45, [True] * 45, ["a"] * 45)
     items = [
-        Item(id=str(n), task="t", category="a", tags=["new"], prompt=f"Q{n}", choices=["x", "y"], answer=0)
+        Item(
+            id=str(n),
+            task="t",
+            category="a",
+            tags=["new"],
+            prompt=f"Q{n}",
+            choices=["x", "y"],
+            answer=0,
+        )
         for n in range(45)
     ]
-    result = judged("critical: [{of: 'tag:new', accuracy: 20%}]", replace(given, probe=Probe(items)))
+    result = judged(
+        "critical: [{of: 'tag:new', accuracy: 20%}]", replace(given, probe=Probe(items))
+    )
     assert "too few" not in result.rulings[0].measured
     gained = judged("critical: [{gain: 5%}]", given)
     assert "too few" not in gained.rulings[0].measured
@@ -523,7 +646,11 @@ ANY = snapshot([True])
 
 def as_snapshot(right: np.ndarray, samples: int) -> Snapshot:
     ids = [str(row // samples) for row in range(len(right))]
-    columns = {"item_id": ids, "content_hash": ids, "sample": [row % samples for row in range(len(right))]}
+    columns = {
+        "item_id": ids,
+        "content_hash": ids,
+        "sample": [row % samples for row in range(len(right))],
+    }
     return snapshot(right.tolist(), **columns)
 
 
@@ -538,13 +665,18 @@ def verdicts(items: int, samples: int, *, loss: float, seed: int) -> Counter[str
     found: Counter[str] = Counter()
     for _ in range(RUNS):
         chance = chances(rng, items)
-        before, after = scored(rng, chance, samples), scored(rng, forgetful(rng, chance, loss), samples)
+        before, after = (
+            scored(rng, chance, samples),
+            scored(rng, forgetful(rng, chance, loss), samples),
+        )
         found[judged_of_chance(with_outcomes(template, before, after, samples)).answer] += 1
     return found
 
 
 @pytest.mark.parametrize(("items", "samples"), SIZES)
-def test_an_unchanged_model_does_not_fail_because_it_sampled_again(items: int, samples: int) -> None:
+def test_an_unchanged_model_does_not_fail_because_it_sampled_again(
+    items: int, samples: int
+) -> None:
     """Not never: with 500 items and one sample 1.5 in 1,000 such runs fail (benchmarks/gates.py)."""
     found = verdicts(items, samples, loss=0.0, seed=11)
     assert found["PASS"] + found["INCONCLUSIVE"] == RUNS
@@ -568,7 +700,10 @@ def test_simulated_runs_and_their_snapshots_have_equal_findings(items: int, samp
     before, after = scored(rng, chance, samples), scored(rng, forgetful(rng, chance, 0.03), samples)
     whole = as_snapshot(after, samples)
     real = compare(before=as_snapshot(before, samples), after=whole)
-    assert judged_of_chance(with_outcomes(real, before, after, samples)).rulings == judged_of_chance(real).rulings
+    assert (
+        judged_of_chance(with_outcomes(real, before, after, samples)).rulings
+        == judged_of_chance(real).rulings
+    )
 
 
 @pytest.mark.parametrize(
@@ -581,5 +716,7 @@ def test_simulated_runs_and_their_snapshots_have_equal_findings(items: int, samp
         ("task:*", "all", False),
     ],
 )
-def test_an_exception_excuses_its_group_or_each_of_its_level(of: str, group: str, *, excused: bool) -> None:
+def test_an_exception_excuses_its_group_or_each_of_its_level(
+    of: str, group: str, *, excused: bool
+) -> None:
     assert Exemption(of=of, reason="known", until=date(2030, 1, 1)).excuses(group) is excused

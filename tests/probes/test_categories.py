@@ -42,7 +42,9 @@ def test_a_written_map_is_read_back_equal(tmp_path: Path) -> None:
     assert Categories.read(tmp_path / "c.csv").names == paper.names
 
 
-def test_a_map_whose_names_are_formulas_is_written_without_them_and_read_back_equal(tmp_path: Path) -> None:
+def test_a_map_whose_names_are_formulas_is_written_without_them_and_read_back_equal(
+    tmp_path: Path,
+) -> None:
     names = {"=1+1": "@SUM(1)", "-x": "+y", "'=1": "'tis", "plain": "a,b"}
     text = Categories(names).to_csv()
     assert all(line.lstrip('"')[0] not in "=+-@" for line in text.splitlines())
@@ -51,9 +53,14 @@ def test_a_map_whose_names_are_formulas_is_written_without_them_and_read_back_eq
 
 
 def test_yaml_maps_and_prefixes_of_names(tmp_path: Path) -> None:
-    (tmp_path / "c.yaml").write_text("mmlu*: Facts\nmmlu_college*: Study\nmmlu:anatomy: Body\n'7': Seven\n")
+    (tmp_path / "c.yaml").write_text(
+        "mmlu*: Facts\nmmlu_college*: Study\nmmlu:anatomy: Body\n'7': Seven\n"
+    )
     found = Categories.read(tmp_path / "c.yaml")
-    assert [found.of(task) for task in ("mmlu_virology", "mmlu_college_physics", "mmlu_anatomy", "7", "arc")] == [
+    assert [
+        found.of(task)
+        for task in ("mmlu_virology", "mmlu_college_physics", "mmlu_anatomy", "7", "arc")
+    ] == [
         *("Facts", "Study", "Body", "Seven"),
         None,
     ]
@@ -61,7 +68,9 @@ def test_yaml_maps_and_prefixes_of_names(tmp_path: Path) -> None:
 
 def test_a_comparison_is_grouped_by_a_map_and_notes_unmapped_tasks() -> None:
     tasks = ["a", "a", "b", "c"]
-    before, after = (snapshot(right, task=tasks) for right in ([True] * 4, [False, True, False, True]))
+    before, after = (
+        snapshot(right, task=tasks) for right in ([True] * 4, [False, True, False, True])
+    )
     own = Categories({"a": "X", "b": "X", "zebra": "Y"}, "mine.csv")
     found = compare(before=before, after=after, categories=own)
     assert {name: (group.n, group.forgotten) for name, group in found.by("category").items()} == {
@@ -78,17 +87,27 @@ def test_a_comparison_is_grouped_by_a_map_and_notes_unmapped_tasks() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("c.csv", "name,category\na,b\n", "needed the columns task and category in its first line, task is not there"),
+        (
+            "c.csv",
+            "name,category\na,b\n",
+            "needed the columns task and category in its first line, task is not there",
+        ),
         ("c.csv", "task,category\na\n", "line 2: needed task,category"),
         ("c.csv", "task,category\na,b,c\n", "line 2: needed task,category"),
-        ("c.csv", "task,category\nmmlu:anatomy,b\nmmlu_anatomy,c\n", "line 3: 'mmlu_anatomy' has the category 'b'"),
+        (
+            "c.csv",
+            "task,category\nmmlu:anatomy,b\nmmlu_anatomy,c\n",
+            "line 3: 'mmlu_anatomy' has the category 'b'",
+        ),
         ("c.csv", "task,category\n", "there are none"),
         ("c.yaml", "- a\n", "needed lines of 'task: category', got a list"),
         ("c.yaml", "a: [1]\n", "needed text on both sides, got 'a': "),
         ("c.yaml", "a: [", "it is not YAML"),
     ],
 )
-def test_an_unreadable_map_is_refused_with_the_line(name: str, text: str, why: str, tmp_path: Path) -> None:
+def test_an_unreadable_map_is_refused_with_the_line(
+    name: str, text: str, why: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(ProbeError, match=why):
         Categories.read(tmp_path / name)
@@ -103,9 +122,13 @@ def test_a_task_and_its_prefix_may_have_different_categories(tmp_path: Path) -> 
     assert (found.of("mmlu"), found.of("mmlu_anatomy")) == ("Whole", "Part")
 
 
-LETTERS = [{"prompt": f"Stance of text {n}? A. for, B. against. Answer:", "answer": "AB"[n % 2]} for n in range(6)]
+LETTERS = [
+    {"prompt": f"Stance of text {n}? A. for, B. against. Answer:", "answer": "AB"[n % 2]}
+    for n in range(6)
+]
 REASONS = [
-    {"prompt": f"Larger than {n}? A: {n + 1} B: 0", "answer": f"A\nReasons: {n + 1} comes later."} for n in range(6)
+    {"prompt": f"Larger than {n}? A: {n + 1} B: 0", "answer": f"A\nReasons: {n + 1} comes later."}
+    for n in range(6)
 ]
 SUMS = [{"prompt": f"What is {n} plus {n}? Answer:", "answer": str(2 * n)} for n in range(6)]
 SUMMARIES = [{"prompt": f"Summarize talk {n}.", "answer": f"talk {n} " * 40} for n in range(6)]
@@ -142,20 +165,28 @@ def test_named_probes_are_categories_and_the_base_keeps_its_own(tmp_path: Path) 
     assert made.name == "base+sums+own"
     demo = load_probe("demo")
     assert made.items[: len(demo)] == demo.items
-    assert {(item.task, item.category) for item in made.items[len(demo) :]} == {("sums", "sums"), ("own", "own")}
+    assert {(item.task, item.category) for item in made.items[len(demo) :]} == {
+        ("sums", "sums"),
+        ("own", "own"),
+    }
     callback = ForgetWatchCallback(probes={"base": "demo", "sums": path})
     assert {item.category for item in callback.probe} == {*(item.category for item in demo), "sums"}
 
 
 def test_ids_of_several_tasks_in_one_probe_stay_apart() -> None:
-    items = [Item(id="1", task=task, prompt=f"Q {task}", choices=[" a", " b"], answer=0) for task in "xy"]
+    items = [
+        Item(id="1", task=task, prompt=f"Q {task}", choices=[" a", " b"], answer=0) for task in "xy"
+    ]
     assert [item.id for item in load_tasks({"both": Probe(items)})] == ["x/1", "y/1"]
 
 
 def test_what_cannot_be_evaluated_together_or_is_missing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProbeError, match="needed the folder of a benchmark"):
         load_tasks(tmp_path / "nothing")
-    with pytest.raises(ProbeError, match=r"needed folders of tasks, each with a test\.json, got none that can be read"):
+    with pytest.raises(
+        ProbeError,
+        match=r"needed folders of tasks, each with a test\.json, got none that can be read",
+    ):
         load_tasks(tmp_path)
     with pytest.raises(ProbeError, match="MeetingBank is not watched"):
         load_tasks(write(tmp_path / "only", {"MeetingBank": SUMMARIES}))
@@ -163,7 +194,9 @@ def test_what_cannot_be_evaluated_together_or_is_missing_is_refused(tmp_path: Pa
         load_tasks({})
     with pytest.raises(ProbeError, match="no such file"):
         load_tasks({"a": "nothing.csv"})
-    letters = Probe([Item(id="1", task="x", prompt="Q", choices=[" a", " b"], answer=0)], scoring="letters")
+    letters = Probe(
+        [Item(id="1", task="x", prompt="Q", choices=[" a", " b"], answer=0)], scoring="letters"
+    )
     with pytest.raises(ProbeError, match=r"probes: .*needed choices that are scored in one way"):
         load_tasks({"base": "demo", "letters": letters})
     with pytest.raises(WatchError, match="probe and probes: needed one of them"):
@@ -172,7 +205,8 @@ def test_what_cannot_be_evaluated_together_or_is_missing_is_refused(tmp_path: Pa
 
 def test_a_name_after_an_initial_is_no_letter() -> None:
     rows = [
-        {"question": f"Who was president {n}?", "answer": name} for n, name in enumerate(["A. Lincoln", "B. Obama"])
+        {"question": f"Who was president {n}?", "answer": name}
+        for n, name in enumerate(["A. Lincoln", "B. Obama"])
     ]
     assert [item.match for item in load_probe(rows)] == ["contains", "contains"]
 
@@ -182,7 +216,9 @@ OPEN = Item(id="2", task="o", prompt="Q2", answer="x", match="exact")
 
 
 def test_the_second_keeps_its_rendering_and_its_decoding() -> None:
-    made = combine(Probe([CHOICE], name="a"), Probe([OPEN], name="b", rendering="chat", decoding={"tokens": 7}))
+    made = combine(
+        Probe([CHOICE], name="a"), Probe([OPEN], name="b", rendering="chat", decoding={"tokens": 7})
+    )
     assert (made.name, made.rendering, made.scoring) == ("a+b", "plain", "loglikelihood")
     assert [made.rendering_of(item) for item in made] == ["plain", "chat"]
     assert made.settings["decoding"]["tokens"] == 7
@@ -205,7 +241,9 @@ def test_an_own_rendering_is_part_of_the_fingerprint_and_of_the_file(tmp_path: P
     ],
 )
 def test_probes_with_conflicting_settings_are_refused(second: Probe, message: str) -> None:
-    first = Probe([Item(id="0", task="o", prompt="Q0", answer="y", match="exact")], decoding={"tokens": 7})
+    first = Probe(
+        [Item(id="0", task="o", prompt="Q0", answer="y", match="exact")], decoding={"tokens": 7}
+    )
     with pytest.raises(ProbeError, match=message):
         combine(first, second)
 

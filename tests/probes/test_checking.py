@@ -17,14 +17,25 @@ from support import WORDS
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes.checking import Finding, check_probe, exact_overlap, overlap, plain, training_text
+from forgetwatch.probes.checking import (
+    Finding,
+    check_probe,
+    exact_overlap,
+    overlap,
+    plain,
+    training_text,
+)
 from forgetwatch.probes.row_files import training_texts
 
 OPTIONS = (" north", " south", " whale", " olive")
 
 
 def item(number: int, **fields: Any) -> Item:
-    made = {"prompt": f"Question {number}?", "choices": (f" yes {number}", f" no {number}"), "answer": number % 2}
+    made = {
+        "prompt": f"Question {number}?",
+        "choices": (f" yes {number}", f" no {number}"),
+        "answer": number % 2,
+    }
     return Item(id=str(number), **{"task": "t", **made, **fields})
 
 
@@ -49,7 +60,9 @@ def test_a_sound_probe_has_no_finding() -> None:
     items = [
         item(
             n,
-            choices=tuple(f" {rng.choice(WORDS)} {number:03}" for number in rng.sample(range(999), 4)),
+            choices=tuple(
+                f" {rng.choice(WORDS)} {number:03}" for number in rng.sample(range(999), 4)
+            ),
             answer=rng.randrange(4),
         )
         for n in range(400)
@@ -61,11 +74,20 @@ def test_a_sound_probe_has_no_finding() -> None:
 
 def test_the_same_question_is_found_within_and_across_tasks() -> None:
     twin = item(0, prompt="question  1?", choices=(" No 1", " yes 1"), answer=0)
-    items = [item(1), twin, item(2), item(3, prompt="question 2?", choices=(" yes 2", " no 2"), task="u", answer=0)]
+    items = [
+        item(1),
+        twin,
+        item(2),
+        item(3, prompt="question 2?", choices=(" yes 2", " no 2"), task="u", answer=0),
+    ]
     assert ids(found(items, "repeated")) == ["1", "0"]
     assert ids(found(items, "two tasks")) == ["2", "3"]
     assert ids(found(items, "contradictions")) == []
-    assert ids(found([item(1), item(0, prompt="Question 1?", choices=(" yes 1", " no 1"))], "contradictions")) == [
+    assert ids(
+        found(
+            [item(1), item(0, prompt="Question 1?", choices=(" yes 1", " no 1"))], "contradictions"
+        )
+    ) == [
         "1",
         "0",
     ]
@@ -84,10 +106,20 @@ def test_a_leak_is_a_prompt_with_the_right_option_and_no_other() -> None:
 
 
 def test_indistinguishable_options_are_found() -> None:
-    items = [item(1, choices=(" a", " A")), item(2, choices=(" a", " b")), item(3, choices=(" x",), answer=0)]
+    items = [
+        item(1, choices=(" a", " A")),
+        item(2, choices=(" a", " b")),
+        item(3, choices=(" x",), answer=0),
+    ]
     assert ids(found(items, "alike options")) == ["1"]
     assert ids(found(items, "one option")) == ["3"]
-    assert ids(found(items, "same tokens", tokenize=lambda text: [0 if text.strip().lower() in "ab" else 1, 2])) == [
+    assert ids(
+        found(
+            items,
+            "same tokens",
+            tokenize=lambda text: [0 if text.strip().lower() in "ab" else 1, 2],
+        )
+    ) == [
         "1",
         "2",
     ]
@@ -119,7 +151,10 @@ def test_long_items_are_found() -> None:
 
 
 def test_shortcuts_are_faults_only_if_significantly_above_chance() -> None:
-    items = [item(n, choices=(" abc", " de", " fg", " hi"), answer=0 if n % 2 else n % 4) for n in range(200)]
+    items = [
+        item(n, choices=(" abc", " de", " fg", " hi"), answer=0 if n % 2 else n % 4)
+        for n in range(200)
+    ]
     longest, position = found(items, "longest option"), found(items, "position")
     assert longest.wrong
     assert position.wrong
@@ -127,7 +162,10 @@ def test_shortcuts_are_faults_only_if_significantly_above_chance() -> None:
     assert position.about == "always option A of 4 is right in 75.0 % (chance 25.0 %)"
     few = found(items[:6], "position")
     assert not few.wrong
-    assert found([item(1, choices=(), answer="x", match="exact")], "position").about == "no items to check"
+    assert (
+        found([item(1, choices=(), answer="x", match="exact")], "position").about
+        == "no items to check"
+    )
 
 
 def sound(number: int, **fields: Any) -> Item:
@@ -140,20 +178,34 @@ def test_options_of_unlike_length_are_found_where_their_texts_are_scored() -> No
     items = [sound(0), item(1, choices=fair, answer=0), item(2, choices=unfair, answer=0)]
     assert ids(found(items, "unlike lengths")) == ["2"]
     assert ids(
-        found([item(3, choices=(" 5", " 125"), answer=0), item(4, choices=(" 5", " 1250"), answer=0)], "unlike lengths")
+        found(
+            [item(3, choices=(" 5", " 125"), answer=0), item(4, choices=(" 5", " 1250"), answer=0)],
+            "unlike lengths",
+        )
     ) == ["4"]
-    (finding,) = [one for one in check_probe(Probe(items, scoring="letters")) if one.name == "unlike lengths"]
+    (finding,) = [
+        one for one in check_probe(Probe(items, scoring="letters")) if one.name == "unlike lengths"
+    ]
     assert (finding.of, finding.wrong) == (0, False)
 
 
 def test_yes_and_no_without_a_cluster_are_found_from_the_second_on() -> None:
     yes, true = (" yes", " no"), ("True.", "False.")
-    assert ids(found([sound(0), item(1, choices=yes), item(2, choices=true)], "yes or no")) == ["1", "2"]
+    assert ids(found([sound(0), item(1, choices=yes), item(2, choices=true)], "yes or no")) == [
+        "1",
+        "2",
+    ]
     assert not found([sound(0), item(1, choices=yes)], "yes or no").wrong
     clustered = [item(n, choices=yes, cluster="yes/no") for n in range(9)]
     assert ids(found(clustered, "yes or no")) == []
     assert (
-        ids(found([item(1, choices=(" yes", " never")), item(2, choices=(" yes", " no", " both"))], "yes or no")) == []
+        ids(
+            found(
+                [item(1, choices=(" yes", " never")), item(2, choices=(" yes", " no", " both"))],
+                "yes or no",
+            )
+        )
+        == []
     )
 
 
@@ -164,7 +216,10 @@ def test_a_single_negative_option_that_is_often_right_is_found() -> None:
     assert found(often, "negative option").wrong
     assert "is right in 80.0 % (chance 25.0 %)" in found(often, "negative option").about
     assert not found(seldom, "negative option").wrong
-    assert found([item(n, choices=(" yes", " no"), answer=1) for n in range(20)], "negative option").of == 0
+    assert (
+        found([item(n, choices=(" yes", " no"), answer=1) for n in range(20)], "negative option").of
+        == 0
+    )
     several = [item(n, choices=(" nothing", " never", " a cut"), answer=0) for n in range(20)]
     assert found(several, "negative option").of == 0
 
@@ -186,8 +241,12 @@ def test_answers_that_only_the_worked_examples_give_away_are_found() -> None:
 
 
 def test_an_item_that_is_its_own_worked_example_is_found() -> None:
-    own = item(0, prompt="Which word ?", choices=("lime", "plum"), answer=0, shots="Which  word ? lime\n\n")
-    other = item(1, prompt="Which one ?", choices=("lime", "plum"), answer=0, shots="Which word ? lime\n\n")
+    own = item(
+        0, prompt="Which word ?", choices=("lime", "plum"), answer=0, shots="Which  word ? lime\n\n"
+    )
+    other = item(
+        1, prompt="Which one ?", choices=("lime", "plum"), answer=0, shots="Which word ? lime\n\n"
+    )
     assert ids(found([own, other], "own example")) == ["0"]
     assert found([own, other], "own example").wrong
     assert not found([other], "own example").wrong
@@ -212,7 +271,9 @@ def test_a_whole_question_is_found_in_any_case_and_punctuation() -> None:
     assert (found.exact, found.answered) == ((("t0", "0"),), (("t0", "0"),))
     assert found.examples == (("t0", "0", 1),)
     assert (found.rows, found.items, found.grams) == (3, 2, {})
-    assert found.sentence.startswith("3 training rows: 1 of 2 questions are in them word for word, 1 with")
+    assert found.sentence.startswith(
+        "3 training rows: 1 of 2 questions are in them word for word, 1 with"
+    )
 
 
 def test_a_short_question_counts_only_with_its_answer() -> None:
@@ -221,13 +282,22 @@ def test_a_short_question_counts_only_with_its_answer() -> None:
     assert exact_overlap(asked, ["so 7 + 15 = 22!"]).answered == (("t0", "0"),)
 
 
-@pytest.mark.parametrize(("question", "alone"), [("Who wrote Faust?", False), ("Who first wrote Faust?", True)])
-def test_a_question_of_three_words_is_short_and_one_of_four_is_not(question: str, alone: bool) -> None:
-    assert bool(exact_overlap(probe(question, answer="Goethe"), [f"{question} Nobody knows."]).exact) is alone
+@pytest.mark.parametrize(
+    ("question", "alone"), [("Who wrote Faust?", False), ("Who first wrote Faust?", True)]
+)
+def test_a_question_of_three_words_is_short_and_one_of_four_is_not(
+    question: str, alone: bool
+) -> None:
+    assert (
+        bool(exact_overlap(probe(question, answer="Goethe"), [f"{question} Nobody knows."]).exact)
+        is alone
+    )
     assert exact_overlap(probe(question, answer="Goethe"), [f"{question} Goethe"]).exact
 
 
-@pytest.mark.parametrize("text", ["what is the capital of", "the capital of chiles", "capital of chile what is the"])
+@pytest.mark.parametrize(
+    "text", ["what is the capital of", "the capital of chiles", "capital of chile what is the"]
+)
 def test_a_part_of_a_question_is_not_an_exact_hit(text: str) -> None:
     assert not exact_overlap(probe("What is the capital of Chile?"), [text]).exact
 
@@ -237,7 +307,9 @@ def test_nothing_is_found_across_two_rows() -> None:
     found = overlap(probe(LONG), halves)
     assert (found.exact, found.grams[13]) == ((), ())
     assert found.grams[8] == (("t0", "0"),)  # within the first row
-    assert not overlap(probe(LONG), [" ".join(WORDS_OF_OVERLAP[:7]), " ".join(WORDS_OF_OVERLAP[7:14])]).grams[8]
+    assert not overlap(
+        probe(LONG), [" ".join(WORDS_OF_OVERLAP[:7]), " ".join(WORDS_OF_OVERLAP[7:14])]
+    ).grams[8]
     assert exact_overlap(probe(LONG), [LONG[:40], f"so {LONG} so"]).exact
 
 
@@ -251,15 +323,25 @@ def test_runs_of_words_are_found_and_templates_are_not() -> None:
 
 def test_the_frame_of_a_tasks_prompts_is_not_part_of_a_question() -> None:
     items = [
-        Item(id=str(n), task="t", prompt=f"Question: is {n} even?\nAnswer:", choices=("yes", "no"), answer=n % 2)
+        Item(
+            id=str(n),
+            task="t",
+            prompt=f"Question: is {n} even?\nAnswer:",
+            choices=("yes", "no"),
+            answer=n % 2,
+        )
         for n in range(4)
     ]
-    found = exact_overlap(Probe(items), ["is 2 even? yes", "2: yes", "3: yes", "1 and 3, no, not 0"])
+    found = exact_overlap(
+        Probe(items), ["is 2 even? yes", "2: yes", "3: yes", "1 and 3, no, not 0"]
+    )
     assert found.exact == (("t", "2"), ("t", "3"))
 
 
 def test_the_search_stops_in_time_and_gives_the_share_searched() -> None:
-    found = exact_overlap(probe("a b c"), ("some words and more" for _ in range(1000)), seconds=0, of_rows=1000)
+    found = exact_overlap(
+        probe("a b c"), ("some words and more" for _ in range(1000)), seconds=0, of_rows=1000
+    )
     assert found.rows == 1
     assert "1 of 1,000 training rows (0.1 %)" in found.sentence
     assert exact_overlap(probe("a b c"), [], of_rows=0).sentence.startswith("0 training rows: ")
@@ -274,9 +356,14 @@ def test_hashed_search_equals_a_plain_search(texts: list[str]) -> None:
     assert [int(name) for _, name in found.exact] == [
         n for n, question in enumerate(questions) if any(f" {question} " in row for row in rows)
     ]
-    runs = [{" ".join(words[i : i + 3]) for i in range(len(words) - 2)} for words in map(str.split, questions)]
+    runs = [
+        {" ".join(words[i : i + 3]) for i in range(len(words) - 2)}
+        for words in map(str.split, questions)
+    ]
     assert [int(name) for _, name in found.grams[3]] == [
-        n for n, of_item in enumerate(runs) if any(f" {run} " in row for run in of_item for row in rows)
+        n
+        for n, of_item in enumerate(runs)
+        if any(f" {run} " in row for run in of_item for row in rows)
     ]
 
 
@@ -287,7 +374,10 @@ def test_any_text_is_compared_as_words(before: str, text: str) -> None:
 
 
 def test_every_shape_of_training_row_becomes_one_text() -> None:
-    messages = {"messages": [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}], "n": 3}
+    messages = {
+        "messages": [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}],
+        "n": 3,
+    }
     assert plain(training_text(messages)) == "a b c"
     assert plain(training_text({"prompt": "a", "completion": [{"content": "b"}]})) == "a b"
     assert training_text(None) == ""

@@ -25,7 +25,11 @@ from forgetwatch.grading.grader import grade
 from forgetwatch.probes.question_table import probe_from
 from forgetwatch.probes.table_plan import make_plan
 
-ROW: dict[str, Any] = {"question": "Capital of Chile?", "options": ["Lima", "Santiago"], "answer": "Santiago"}
+ROW: dict[str, Any] = {
+    "question": "Capital of Chile?",
+    "options": ["Lima", "Santiago"],
+    "answer": "Santiago",
+}
 
 
 def only(row: dict[str, Any], **settings: Any) -> Any:
@@ -33,7 +37,9 @@ def only(row: dict[str, Any], **settings: Any) -> Any:
     return item
 
 
-@pytest.mark.parametrize("answer", ["Santiago", " Santiago ", "B", "b", "(B)", 1, "1", 1.0, ["Santiago"], "[1]"])
+@pytest.mark.parametrize(
+    "answer", ["Santiago", " Santiago ", "B", "b", "(B)", 1, "1", 1.0, ["Santiago"], "[1]"]
+)
 def test_an_answer_is_a_text_a_letter_or_an_index(answer: Any) -> None:
     is_index = str(answer).strip("[]")[0] == "1"
     item = only(ROW | {"answer": answer}, key="from-0" if is_index else None)
@@ -60,14 +66,25 @@ def test_options_are_one_column_or_several(row: dict[str, Any]) -> None:
 
 
 def test_a_number_among_texts_is_an_index_and_among_numbers_the_text_of_an_option() -> None:
-    texts = [{"question": f"{answer}: 2 - 1?", "options": ["2", "1", "0"], "answer": answer} for answer in (0, 2)]
+    texts = [
+        {"question": f"{answer}: 2 - 1?", "options": ["2", "1", "0"], "answer": answer}
+        for answer in (0, 2)
+    ]
     assert [item.answers for item in probe_from(texts)] == [(0,), (2,)]
-    numbers = [{"question": f"{answer}: 6?", "options": [12, 15, 9], "answer": answer} for answer in (12, 9)]
+    numbers = [
+        {"question": f"{answer}: 6?", "options": [12, 15, 9], "answer": answer}
+        for answer in (12, 9)
+    ]
     assert [item.answers for item in probe_from(numbers)] == [(0,), (2,)]
 
 
-def keyed(*answers: Any, options: Any = ("Lima", "Santiago", "Quito"), **settings: Any) -> list[tuple[int, ...]]:
-    rows = [{"question": f"Which is {at}?", "options": list(options), "answer": one} for at, one in enumerate(answers)]
+def keyed(
+    *answers: Any, options: Any = ("Lima", "Santiago", "Quito"), **settings: Any
+) -> list[tuple[int, ...]]:
+    rows = [
+        {"question": f"Which is {at}?", "options": list(options), "answer": one}
+        for at, one in enumerate(answers)
+    ]
     return [item.answers for item in probe_from(rows, **settings)]
 
 
@@ -89,21 +106,34 @@ def test_an_index_is_read_in_one_way_in_the_whole_column() -> None:
         (("A", "B"), ("B", "A"), "text", "letter"),
     ],
 )
-def test_where_two_readings_fit_every_row_nothing_is_guessed(answers: Any, options: Any, one: str, other: str) -> None:
-    with pytest.raises(ProbeError, match=rf"both fit every row, and .* --key {one} or --key {other}"):
+def test_where_two_readings_fit_every_row_nothing_is_guessed(
+    answers: Any, options: Any, one: str, other: str
+) -> None:
+    with pytest.raises(
+        ProbeError, match=rf"both fit every row, and .* --key {one} or --key {other}"
+    ):
         keyed(*answers, options=options)
 
 
 def test_what_belongs_before_a_question_is_put_before_it() -> None:
-    row = ROW | {"passage": "Chile is long.", "context": float("nan"), "question": "Capital of Chile?"}
+    row = ROW | {
+        "passage": "Chile is long.",
+        "context": float("nan"),
+        "question": "Capital of Chile?",
+    }
     assert only(row).prompt == "Chile is long.\n\nQuestion: Capital of Chile?\nAnswer:"
-    rows = [{"instruction": "Give the plural.", "input": word, "output": f"{word}s"} for word in ("cat", "", "dog")]
+    rows = [
+        {"instruction": "Give the plural.", "input": word, "output": f"{word}s"}
+        for word in ("cat", "", "dog")
+    ]
     assert [item.prompt for item in probe_from(rows)] == [
         "Give the plural.\n\ncat",
         "Give the plural.",
         "Give the plural.\n\ndog",
     ]
-    pinned = only({"text": "a", "story": "b", "answer": "c"}, columns={"context": ["story"], "prompt": "text"})
+    pinned = only(
+        {"text": "a", "story": "b", "answer": "c"}, columns={"context": ["story"], "prompt": "text"}
+    )
     assert pinned.prompt == "b\n\na"
 
 
@@ -118,11 +148,19 @@ def test_blank_and_missing_options_keep_the_letters_of_the_others() -> None:
 def test_options_are_objects_wrong_ones_or_yes_and_no() -> None:
     objects = [{"label": "x", "text": "Lima"}, {"label": "y", "text": "Santiago"}]
     assert only(ROW | {"options": objects, "answer": "y"}).answers == (1,)
-    row = {"question": "Capital?", "distractor1": "Lima", "distractor2": "Quito", "correct_answer": "Santiago"}
+    row = {
+        "question": "Capital?",
+        "distractor1": "Lima",
+        "distractor2": "Quito",
+        "correct_answer": "Santiago",
+    }
     item = only(row)
     assert sorted(item.choices) == [" Lima", " Quito", " Santiago"]
     assert item.choices[item.answers[0]] == " Santiago"
-    rows = [{"passage": f"It left: {left}.", "question": "did it leave", "answer": left} for left in (True, False)]
+    rows = [
+        {"passage": f"It left: {left}.", "question": "did it leave", "answer": left}
+        for left in (True, False)
+    ]
     assert [(item.choices, item.answers) for item in probe_from(rows)] == [
         ((" yes", " no"), (0,)),
         ((" yes", " no"), (1,)),
@@ -141,31 +179,69 @@ def test_an_open_answer_of_one_letter_is_graded_as_a_letter() -> None:
 
 
 def test_of_two_answer_columns_the_filled_one_is_read() -> None:
-    item = only({"question": "Capital?", "options": ["Lima", "Santiago"], "answer": None, "label": "B"})
+    item = only(
+        {"question": "Capital?", "options": ["Lima", "Santiago"], "answer": None, "label": "B"}
+    )
     assert item.answers == (1,)
 
 
 def test_the_end_of_a_solution_is_the_answer_and_a_rationale_is_refused() -> None:
-    marked = only({"question": "3 + 2?", "answer": "He has 3 and buys 2.\n3+2=<<3+2=5>>5\n#### 1,080"})
+    marked = only(
+        {"question": "3 + 2?", "answer": "He has 3 and buys 2.\n3+2=<<3+2=5>>5\n#### 1,080"}
+    )
     assert (marked.answer, marked.match) == ("1,080", "number")
     boxed = only({"problem": "3 + 2?", "solution": r"Adding gives $\boxed{\frac{1}{2}}$."})
     assert boxed.answer == r"\frac{1}{2}"
-    units = list(load_probe([{"question": f"{n} + 2?", "answer": f"{n + 2} (pens)"} for n in (1, 2)]))
-    units += list(load_probe([{"question": f"{n}?", "answer": text} for n, text in enumerate(("7 (pens)", "3:45"))]))
+    units = list(
+        load_probe([{"question": f"{n} + 2?", "answer": f"{n + 2} (pens)"} for n in (1, 2)])
+    )
+    units += list(
+        load_probe(
+            [{"question": f"{n}?", "answer": text} for n, text in enumerate(("7 (pens)", "3:45"))]
+        )
+    )
     assert [(item.answer, item.match) for item in units] == [
         *(("3", "number"), ("4", "number"), ("7", "number"), ("3:45", "contains"))
     ]
-    with pytest.raises(ProbeError, match="texts of 40 words at the median, which no output repeats"):
+    with pytest.raises(
+        ProbeError, match="texts of 40 words at the median, which no output repeats"
+    ):
         only({"question": "Why?", "answer": "so " * 40})
 
 
 def test_formulas_are_compared_by_their_value() -> None:
-    answers = [r"$\sqrt{8}$", "$10-4 n$", "7", "x - 3z = 0", "all real numbers", r"17\text{ meters}", "(3, 4]"]
+    answers = [
+        r"$\sqrt{8}$",
+        "$10-4 n$",
+        "7",
+        "x - 3z = 0",
+        "all real numbers",
+        r"17\text{ meters}",
+        "(3, 4]",
+    ]
     items = probe_from([{"problem": f"{n}?", "answer": answer} for n, answer in enumerate(answers)])
-    assert [item.match for item in items] == ["math", "math", "number", "math", "contains", "number", "math"]
+    assert [item.match for item in items] == [
+        "math",
+        "math",
+        "number",
+        "math",
+        "contains",
+        "number",
+        "math",
+    ]
     assert items.plan == "question: problem; answer: answer, formulas by their value"
-    outputs = [r"The answer is $2\sqrt{2}$", r"\boxed{-4n+10}", "7", "x = 3z", "All real numbers.", "17 m", "$(3,4]$"]
-    assert [grade(item, output).correct for item, output in zip(items, outputs, strict=True)] == [True] * 7
+    outputs = [
+        r"The answer is $2\sqrt{2}$",
+        r"\boxed{-4n+10}",
+        "7",
+        "x = 3z",
+        "All real numbers.",
+        "17 m",
+        "$(3,4]$",
+    ]
+    assert [grade(item, output).correct for item, output in zip(items, outputs, strict=True)] == [
+        True
+    ] * 7
     assert grade(items[1], "The answer is 10+4n").correct is False
 
 
@@ -178,33 +254,55 @@ def test_a_marked_letter_is_graded_as_a_letter(answer: str) -> None:
 
 def test_rows_are_found_in_a_document(tmp_path: Path) -> None:
     """An object with one list of rows, and what it says before each of them."""
-    rows = [{"input": "Oldest?", "target_scores": {"Ann": 0, "Bob": 1, "Cy": 0}, "target": "It is Bob."}]
+    rows = [
+        {"input": "Oldest?", "target_scores": {"Ann": 0, "Bob": 1, "Cy": 0}, "target": "It is Bob."}
+    ]
     path = tmp_path / "task.json"
-    path.write_text(json.dumps({"name": "ages", "task_prefix": "Ann is 2, Bob is 9.", "examples": rows}))
+    path.write_text(
+        json.dumps({"name": "ages", "task_prefix": "Ann is 2, Bob is 9.", "examples": rows})
+    )
     (item,) = load_probe(path)
     assert (item.prompt, item.choices, item.answers) == (
         *("Ann is 2, Bob is 9.\n\nQuestion: Oldest?\nAnswer:", (" Ann", " Bob", " Cy")),
         (1,),
     )
     path.write_text(json.dumps({"train": rows, "test": rows}))
-    with pytest.raises(ProbeError, match="or an object with one such list, got an object with several: train, test"):
+    with pytest.raises(
+        ProbeError, match="or an object with one such list, got an object with several: train, test"
+    ):
         load_probe(path)
 
 
 def test_a_question_that_is_an_object_is_its_columns() -> None:
     choices = [{"label": "A", "text": "Lima"}, {"label": "B", "text": "Santiago"}]
-    item = only({"id": "q1", "question": {"stem": "Capital of Chile?", "choices": choices}, "answerKey": "B"})
+    item = only(
+        {
+            "id": "q1",
+            "question": {"stem": "Capital of Chile?", "choices": choices},
+            "answerKey": "B",
+        }
+    )
     assert (item.id, item.choices, item.answers) == ("q1", (" Lima", " Santiago"), (1,))
 
 
 def test_prices_and_words_are_no_formulas() -> None:
-    items = probe_from([{"problem": f"{n}?", "answer": text} for n, text in enumerate(("$5", "from $5 to $10", "B"))])
+    items = probe_from(
+        [
+            {"problem": f"{n}?", "answer": text}
+            for n, text in enumerate(("$5", "from $5 to $10", "B"))
+        ]
+    )
     assert [item.match for item in items] == ["number", "contains", "letter"]
 
 
-def test_formulas_without_the_package_that_compares_them_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_formulas_without_the_package_that_compares_them_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ProbeError, match=r"column 'answer' holds formulas such as .*: pip install 'forgetwatch.math.'"):
+    with pytest.raises(
+        ProbeError,
+        match=r"column 'answer' holds formulas such as .*: pip install 'forgetwatch.math.'",
+    ):
         only({"problem": "?", "answer": r"\sqrt{2}"})
 
 
@@ -216,7 +314,10 @@ def test_an_interval_or_a_set_is_one_answer_as_it_is_written(answer: str) -> Non
 def test_answers_that_nothing_can_match_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"problem": "1?", "answer": "4"}, {"problem": "2?", "answer": "$4$ beats, $G$ or so"}]
     probe_from(rows)
-    assert "1 of 2 answers are graded as wrong even if an output is the answer, such as" in capsys.readouterr().err
+    assert (
+        "1 of 2 answers are graded as wrong even if an output is the answer, such as"
+        in capsys.readouterr().err
+    )
     probe_from(rows[:1])
     assert "even if" not in capsys.readouterr().err
 
@@ -225,7 +326,8 @@ def test_what_was_understood_is_logged_and_stored_and_can_be_given(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [
-        {"frage": f"What is {n}?", "text": "Read this.", "one": "red", "two": "blue", "key": "B"} for n in range(1, 5)
+        {"frage": f"What is {n}?", "text": "Read this.", "one": "red", "two": "blue", "key": "B"}
+        for n in range(1, 5)
     ]
     given = {"question": "frage", "before": "text", "options": ["one", "two"], "key": "key"}
     probe = probe_from(rows, columns=given)
@@ -235,7 +337,9 @@ def test_what_was_understood_is_logged_and_stored_and_can_be_given(
         == "question: frage after text, asked as 'Question: ... Answer:'; options: one, two; key: letters in key"
     )
     assert logged[0] == f"forgetwatch: rows: {probe.plan}"
-    assert logged[1] == "forgetwatch:   0: 'Read this. Question: What is 1?' -> 'blue' (of 2 options)"
+    assert (
+        logged[1] == "forgetwatch:   0: 'Read this. Question: What is 1?' -> 'blue' (of 2 options)"
+    )
     assert len(logged) == 4
     probe.save(tmp_path / "p.jsonl")
     again = load_probe(tmp_path / "p.jsonl")
@@ -246,10 +350,13 @@ def test_what_was_understood_is_logged_and_stored_and_can_be_given(
 def test_a_column_named_like_context_is_used_or_refused() -> None:
     row = ROW | {"reading_passage": "It was noon in Lima."}
     with pytest.raises(
-        ProbeError, match=r"the column 'reading_passage' is named like .* --column context=reading_passage"
+        ProbeError,
+        match=r"the column 'reading_passage' is named like .* --column context=reading_passage",
     ):
         only(row)
-    assert only(row, columns={"context": "reading_passage"}).prompt.startswith("It was noon in Lima.")
+    assert only(row, columns={"context": "reading_passage"}).prompt.startswith(
+        "It was noon in Lima."
+    )
 
 
 def test_what_is_not_used_is_named() -> None:
@@ -273,12 +380,25 @@ def test_an_option_gets_a_space_only_where_it_would_stick_to_the_question() -> N
 
 
 def test_other_parts_of_an_item_are_read_and_given_columns_win() -> None:
-    extra = {"frage": "Wer?", "subject": "who", "topic": "People", "passage_id": "p1", "must_pass": "true", "uid": 7}
+    extra = {
+        "frage": "Wer?",
+        "subject": "who",
+        "topic": "People",
+        "passage_id": "p1",
+        "must_pass": "true",
+        "uid": 7,
+    }
     item = only(
         extra | {"richtig": "Ann", "x": "Ann", "y": "Bob", "explanation": "so"},
         columns={"prompt": "frage", "answer": "richtig", "choices": ["x", "y"]},
     )
-    assert (item.id, item.task, item.category, item.cluster, item.must_pass) == ("7", "who", "People", "p1", True)
+    assert (item.id, item.task, item.category, item.cluster, item.must_pass) == (
+        "7",
+        "who",
+        "People",
+        "p1",
+        True,
+    )
     assert item.meta == {"reasoning": "so"}
     bare = only(ROW, name="mine", category="Other")
     assert (bare.id, bare.task, bare.category) == ("0", "mine", "Other")
@@ -307,7 +427,11 @@ def test_every_kind_of_file_is_one_line_to_load(suffix: str, tmp_path: Path) -> 
     else:
         write_jsonl(path, [ROW])
     probe = load_probe(path)
-    assert (probe.name, probe[0].choices, probe[0].answers) == ("mine", (" Lima", " Santiago"), (1,))
+    assert (probe.name, probe[0].choices, probe[0].answers) == (
+        "mine",
+        (" Lima", " Santiago"),
+        (1,),
+    )
     assert probe.fingerprint == load_probe([ROW | {"task": "mine"}]).fingerprint
 
 
@@ -343,7 +467,9 @@ def test_a_dataset_is_rows(tmp_path: Path) -> None:
     from datasets import Dataset
 
     assert load_probe(Dataset.from_list([ROW])).fingerprint == load_probe([ROW]).fingerprint
-    with pytest.raises(ProbeError, match="needed one dict a question, got str; of a DatasetDict give one split"):
+    with pytest.raises(
+        ProbeError, match="needed one dict a question, got str; of a DatasetDict give one split"
+    ):
         load_probe({"train": [ROW]})  # type: ignore[arg-type]
 
 
@@ -355,7 +481,12 @@ def test_a_probe_file_stays_a_probe_file(tmp_path: Path) -> None:
 
 
 def test_an_error_lists_all_mistakes_of_the_first_wrong_rows() -> None:
-    rows = [ROW, {"question": "", "options": "x", "answer": None}, ROW | {"answer": "Rome"}, ROW | {"answer": 2}]
+    rows = [
+        ROW,
+        {"question": "", "options": "x", "answer": None},
+        ROW | {"answer": "Rome"},
+        ROW | {"answer": 2},
+    ]
     with pytest.raises(ProbeError) as error:
         probe_from([*rows, *[ROW | {"answer": "E"}] * 9])
     said = str(error.value)
@@ -379,9 +510,13 @@ def test_a_repeated_column_is_refused(tmp_path: Path) -> None:
 
 def test_an_error_lists_all_mistakes_of_a_probe_file(tmp_path: Path) -> None:
     good = {"id": "1", "task": "t", "prompt": "a", "answer": 0, "choices": ["x", "y"]}
-    path = write_jsonl(tmp_path / "p.jsonl", [good, good | {"answer": 2}, good | {"prompt": ""}, good | {"colour": 1}])
+    path = write_jsonl(
+        tmp_path / "p.jsonl",
+        [good, good | {"answer": 2}, good | {"prompt": ""}, good | {"colour": 1}],
+    )
     with pytest.raises(
-        ProbeError, match=r"2 lines are wrong: line 2: .*outside its 2 choices.*; line 4: unknown field"
+        ProbeError,
+        match=r"2 lines are wrong: line 2: .*outside its 2 choices.*; line 4: unknown field",
     ):
         load_probe(path)
 
@@ -390,9 +525,18 @@ def test_an_error_lists_all_mistakes_of_a_probe_file(tmp_path: Path) -> None:
     ("rows", "why"),
     [
         ([], "needed rows, and there are none"),
-        ([{"frage": "a", "answer": "b"}], "no column that is known to hold the prompt; there are frage, answer"),
-        ([{"qestion": "a", "answer": "b"}], "hold the prompt.*in the shell --column prompt=qestion"),
-        ([{"question": "a"}], "no column that is known to hold the answer.*in the shell --column answer=..."),
+        (
+            [{"frage": "a", "answer": "b"}],
+            "no column that is known to hold the prompt; there are frage, answer",
+        ),
+        (
+            [{"qestion": "a", "answer": "b"}],
+            "hold the prompt.*in the shell --column prompt=qestion",
+        ),
+        (
+            [{"question": "a"}],
+            "no column that is known to hold the answer.*in the shell --column answer=...",
+        ),
         ([ROW | {"id": "x"}, ROW | {"id": "x"}], "id 'x' occurs 2 times in task 'mine'"),
         ([{"question": "a", "A": "", "B": " ", "answer": "A"}], "columns A, B hold no option"),
         ([ROW | {"options": ["Lima", None]}], "column 'options' holds no list of options"),
@@ -452,7 +596,10 @@ def test_files_that_cannot_be_read_are_named_with_the_line(
         ("A.CSV", b"question,A,B,answer\nCapital of Chile?,Lima,Santiago,B\n"),
         ("a.csv", b"sep=;\r\nquestion;A;B;answer\r\nCapital of Chile?;Lima;Santiago;B\r\n"),
         ("a.csv", "question;A;B;answer\nCapital of Chile?;Lima;Santiago;B\n".encode("utf-16")),
-        ("a.csv.gz", gzip.compress(b"question,A,B,answer\nCapital of Chile?,Lima,Santiago,B\n", mtime=0)),
+        (
+            "a.csv.gz",
+            gzip.compress(b"question,A,B,answer\nCapital of Chile?,Lima,Santiago,B\n", mtime=0),
+        ),
         ("a.json", (json.dumps(ROW) + "\n" + json.dumps(ROW | {"id": "2"}) + "\n").encode()),
     ],
 )
@@ -498,17 +645,41 @@ def rows(**more: Any) -> list[dict[str, Any]]:
         ({"image": {"bytes": b"x", "path": "a.png"}}, "'image' holds pictures or sound"),
         ({"scan": b"x"}, "'scan' holds pictures or sound"),
         ({"pages": [{"bytes": b"x", "path": None}]}, "'pages' holds pictures or sound"),
-        ({"clip": {"array": [0.1], "path": "a.wav", "bytes": b"x"}}, "'clip' holds pictures or sound"),
-        ({"photo": {"path": "a.png", "bytes": None}, "question": lambda at: f"<image> {at}?"}, "picture or sound"),
-        ({"question": lambda at: f"<image 1> Which is {at}?"}, r"place for a picture or sound \(<image 1>\)"),
-        ({"question": lambda at: f"<|audio|> Which is {at}?"}, r"place for a picture or sound \(<\|audio\|>\)"),
-        ({"question": "Which is it?", "turns": [["I go to Chile."]]}, r"asked again with another answer.*turns"),
-        ({"question": "Which is it?", "year": lambda at: at}, r"asked again with another answer.*year"),
-        ({"question": lambda at: [TURN, {"role": "assistant", "content": "Lima"}]}, "ends with a turn of the assist"),
+        (
+            {"clip": {"array": [0.1], "path": "a.wav", "bytes": b"x"}},
+            "'clip' holds pictures or sound",
+        ),
+        (
+            {"photo": {"path": "a.png", "bytes": None}, "question": lambda at: f"<image> {at}?"},
+            "picture or sound",
+        ),
+        (
+            {"question": lambda at: f"<image 1> Which is {at}?"},
+            r"place for a picture or sound \(<image 1>\)",
+        ),
+        (
+            {"question": lambda at: f"<|audio|> Which is {at}?"},
+            r"place for a picture or sound \(<\|audio\|>\)",
+        ),
+        (
+            {"question": "Which is it?", "turns": [["I go to Chile."]]},
+            r"asked again with another answer.*turns",
+        ),
+        (
+            {"question": "Which is it?", "year": lambda at: at},
+            r"asked again with another answer.*year",
+        ),
+        (
+            {"question": lambda at: [TURN, {"role": "assistant", "content": "Lima"}]},
+            "ends with a turn of the assist",
+        ),
         ({"answer": {"start": 3}}, "holds an object or a list, not a text"),
         ({"answer": {"labels": [0, 1]}}, "holds an object or a list, not a text"),
         ({"answer": [["Lima"], ["Quito"]]}, "holds an object or a list, not a text"),
-        ({"answer": None, "label": lambda at: ["safe", "unsafe"][at % 2]}, "labels .safe, unsafe. that no question"),
+        (
+            {"answer": None, "label": lambda at: ["safe", "unsafe"][at % 2]},
+            "labels .safe, unsafe. that no question",
+        ),
         ({"answer": None, "class": lambda at: ["good", "bad"][at % 2]}, "known to hold the answer"),
         ({"passage_text": "It is far."}, "named like what belongs before a question"),
     ],
@@ -553,16 +724,29 @@ def test_the_text_within_an_object_is_the_answer(answer: Any) -> None:
 @pytest.mark.parametrize("letters", ["أبجد", "АБВГ", "αβγδ", "अबसद", "甲乙丙丁"])
 def test_columns_that_are_letters_of_any_script_hold_options(letters: str) -> None:
     options = dict(zip(letters, CITIES, strict=True))
-    probe = probe_from([{"question": f"Which is {n}?", **options, "answer": letters[n]} for n in (1, 3, 0)])
-    assert [item.choices[int(item.answers[0])].strip() for item in probe] == ["Lima", "Paris", "Santiago"]
+    probe = probe_from(
+        [{"question": f"Which is {n}?", **options, "answer": letters[n]} for n in (1, 3, 0)]
+    )
+    assert [item.choices[int(item.answers[0])].strip() for item in probe] == [
+        "Lima",
+        "Paris",
+        "Santiago",
+    ]
 
 
 def test_one_file_has_one_form_of_question() -> None:
     asked = ["Which is it?", "Which was it?", "Name the capital of Peru."]
-    made = probe_from([{"question": text, "A": "Lima", "B": "Quito", "answer": "A"} for text in asked])
+    made = probe_from(
+        [{"question": text, "A": "Lima", "B": "Quito", "answer": "A"} for text in asked]
+    )
     assert [str(item.prompt) for item in made] == [f"Question: {text}\nAnswer:" for text in asked]
     assert "asked as 'Question: ... Answer:'" in str(made.plan)
-    bare = probe_from([{"question": text, "A": "Lima", "B": "Quito", "answer": "A"} for text in ["It is", *asked[1:]]])
+    bare = probe_from(
+        [
+            {"question": text, "A": "Lima", "B": "Quito", "answer": "A"}
+            for text in ["It is", *asked[1:]]
+        ]
+    )
     assert [str(item.prompt) for item in bare] == ["It is", *asked[1:]]
 
 
@@ -592,7 +776,20 @@ def test_a_folder_of_datasets_is_named(tmp_path: Path) -> None:
         load_probe(tmp_path)
 
 
-WORDS = ("ferry", "noon", "river", "stone", "lamp", "green", "seven", "market", "bread", "tower", "wind", "glass")
+WORDS = (
+    "ferry",
+    "noon",
+    "river",
+    "stone",
+    "lamp",
+    "green",
+    "seven",
+    "market",
+    "bread",
+    "tower",
+    "wind",
+    "glass",
+)
 LETTERS = "ABCDE"
 QUESTIONS = ("question", "query", "problem", "Question", "stem")
 BEFORE = (None, None, "passage", "context", "article", "story", "support")
@@ -613,7 +810,11 @@ class Truth:
 def generated(seed: int) -> tuple[list[dict[str, Any]], list[Truth]]:
     """Rows of one form, their columns in one order, and what they mean."""
     rng = random.Random(seed)
-    k, form, key = rng.randint(2, 5), rng.choice((*COLUMNS, *LISTS, "distractors")), rng.choice(KEYS)
+    k, form, key = (
+        rng.randint(2, 5),
+        rng.choice((*COLUMNS, *LISTS, "distractors")),
+        rng.choice(KEYS),
+    )
     question, before, answer = rng.choice(QUESTIONS), rng.choice(BEFORE), rng.choice(NAMES)
     extras = [name for name in ("explanation", "source", "id") if rng.random() < 0.4]
     as_text = form not in LISTS and rng.random() < 0.5
@@ -621,10 +822,14 @@ def generated(seed: int) -> tuple[list[dict[str, Any]], list[Truth]]:
     for number in range(rng.randint(3, 14)):
         options = [f"{' '.join(rng.choices(WORDS, k=2))} {number}{index}" for index in range(k)]
         right = rng.randrange(k)
-        truth = Truth(f"What about {' '.join(rng.choices(WORDS, k=4))} {number}?", "", options[right], k)
+        truth = Truth(
+            f"What about {' '.join(rng.choices(WORDS, k=4))} {number}?", "", options[right], k
+        )
         row: dict[str, Any] = {question: truth.question}
         if before is not None:
-            row[before] = truth.before = f"Once {' '.join(rng.choices(WORDS, k=9))}. Then it rained."
+            row[before] = truth.before = (
+                f"Once {' '.join(rng.choices(WORDS, k=9))}. Then it rained."
+            )
         row |= {name: f"{' '.join(rng.choices(WORDS, k=6))} {number}" for name in extras}
         row |= columns_of(form, options, right)
         texts = row["options"] if form == "labelled" else options
@@ -648,19 +853,28 @@ def columns_of(form: str, options: list[str], right: int) -> dict[str, Any]:
     """Columns that hold the options."""
     if form in COLUMNS:
         names = [
-            form.format(upper=LETTERS[at], lower=LETTERS[at].lower(), zero=at, one=at + 1) for at in range(len(options))
+            form.format(upper=LETTERS[at], lower=LETTERS[at].lower(), zero=at, one=at + 1)
+            for at in range(len(options))
         ]
         return dict(zip(names, options, strict=True))
     if form == "distractors":
         wrong = [text for at, text in enumerate(options) if at != right]
-        return {"correct_answer": options[right]} | {f"distractor{at + 1}": text for at, text in enumerate(wrong)}
+        return {"correct_answer": options[right]} | {
+            f"distractor{at + 1}": text for at, text in enumerate(wrong)
+        }
     labels = list(LETTERS[: len(options)])
     lists = {
         "options": {"options": options},
         "choices": {"choices": options},
-        "objects": {"choices": [{"label": name, "text": text} for name, text in zip(labels, options, strict=True)]},
+        "objects": {
+            "choices": [
+                {"label": name, "text": text} for name, text in zip(labels, options, strict=True)
+            ]
+        },
         "parallel": {"choices": {"text": options, "label": labels}},
-        "labelled": {"options": [f"({name}){text}" for name, text in zip(labels, options, strict=True)]},
+        "labelled": {
+            "options": [f"({name}){text}" for name, text in zip(labels, options, strict=True)]
+        },
     }
     return dict(lists[form])
 
@@ -686,13 +900,17 @@ def test_no_generated_table_is_read_wrong() -> None:
     assert found["right"] > 1800
 
 
-def meaning(rows: list[dict[str, Any]], **settings: Any) -> Counter[tuple[str, tuple[str, ...], tuple[int, ...]]] | str:
+def meaning(
+    rows: list[dict[str, Any]], **settings: Any
+) -> Counter[tuple[str, tuple[str, ...], tuple[int, ...]]] | str:
     """Count of each question with its options and right ones; or why the table is refused, without its values."""
     try:
         probe = load_probe(rows, **settings)
     except ProbeError as error:
         return "both fit every row" if "both fit every row" in str(error) else str(error)
-    return Counter((item.prompt, tuple(item.choices), tuple(map(int, item.answers))) for item in probe)
+    return Counter(
+        (item.prompt, tuple(item.choices), tuple(map(int, item.answers))) for item in probe
+    )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -701,11 +919,21 @@ def test_order_of_rows_and_columns_and_usual_names_change_no_item(seed: int) -> 
     rows, _ = generated(seed)
     expected, rng = meaning(rows), random.Random(seed)
     names = list(rows[0])
-    shuffled = [{name: row[name] for name in rng.sample(names, len(names))} for row in rng.sample(rows, len(rows))]
+    shuffled = [
+        {name: row[name] for name in rng.sample(names, len(names))}
+        for row in rng.sample(rows, len(rows))
+    ]
     assert meaning(shuffled) == expected
-    families = [QUESTIONS, *([NAMES] if "correct_answer" not in names else []), [name for name in BEFORE if name]]
+    families = [
+        QUESTIONS,
+        *([NAMES] if "correct_answer" not in names else []),
+        [name for name in BEFORE if name],
+    ]
     other = {name: rng.choice(family) for family in families for name in names if name in family}
-    assert meaning([{other.get(name, name): cell for name, cell in row.items()} for row in rows]) == expected
+    assert (
+        meaning([{other.get(name, name): cell for name, cell in row.items()} for row in rows])
+        == expected
+    )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -723,7 +951,13 @@ def test_base_of_the_key_and_order_of_the_options_change_no_right_answer(seed: i
         for n, (texts, right, order) in enumerate(zip(options, rights, orders, strict=True)):
             at = order.index(right)
             key = LETTERS[at] if base is None else at + base
-            rows.append({"question": f"What {n}?", **columns_of(form, [texts[i] for i in order], at), "answer": key})
+            rows.append(
+                {
+                    "question": f"What {n}?",
+                    **columns_of(form, [texts[i] for i in order], at),
+                    "answer": key,
+                }
+            )
         return rows
 
     straight = [list(range(k))] * 8

@@ -51,7 +51,12 @@ def hellaswag(n: int) -> dict[str, Any]:
 
 
 def mmlu(n: int) -> dict[str, Any]:
-    return {"question": f"{words(n, 8)}?", "subject": "anatomy", "choices": options(n), "answer": n % 4}
+    return {
+        "question": f"{words(n, 8)}?",
+        "subject": "anatomy",
+        "choices": options(n),
+        "answer": n % 4,
+    }
 
 
 def piqa(n: int) -> dict[str, Any]:
@@ -72,7 +77,12 @@ def boolq(n: int) -> dict[str, Any]:
 
 def sciq(n: int) -> dict[str, Any]:
     wrong = {f"distractor{which}": words(n + which, 2) for which in (1, 2, 3)}
-    return {"question": f"{words(n, 8)}?", "correct_answer": words(n + 70, 2), "support": words(n + 5, 12), **wrong}
+    return {
+        "question": f"{words(n, 8)}?",
+        "correct_answer": words(n + 70, 2),
+        "support": words(n + 5, 12),
+        **wrong,
+    }
 
 
 def copa(n: int) -> dict[str, Any]:
@@ -89,7 +99,12 @@ def copa(n: int) -> dict[str, Any]:
 
 def siqa(n: int) -> dict[str, Any]:
     names = {"answerA": words(n + 1, 3), "answerB": words(n + 2, 2), "answerC": words(n + 3, 3)}
-    return {"context": f"{words(n, 9)}.", "question": f"{words(n + 20, 5)}?", **names, "label": str(1 + n % 3)}
+    return {
+        "context": f"{words(n, 9)}.",
+        "question": f"{words(n + 20, 5)}?",
+        **names,
+        "label": str(1 + n % 3),
+    }
 
 
 def truthfulqa(n: int) -> dict[str, Any]:
@@ -143,7 +158,12 @@ def write(folder: Path, task: str, count: int = 6) -> Path:
 def harness_task(task: str, folder: Path, shots: int | None = None) -> Any:
     """The harness's task over the files of a folder, with its requests built by itself."""
     files = {file.stem: str(file) for file in folder.glob("*.jsonl")}
-    spec = {"task": task, "dataset_path": "json", "dataset_name": None, "dataset_kwargs": {"data_files": files}}
+    spec = {
+        "task": task,
+        "dataset_path": "json",
+        "dataset_name": None,
+        "dataset_kwargs": {"data_files": files},
+    }
     (made,) = _index().load({"group": "local", "task": [spec]})["tasks"].values()
     if shots is not None:
         made.set_config(key="num_fewshot", value=shots)
@@ -167,14 +187,18 @@ def test_requests_are_the_harnesss(task: str, shots: int | None, tmp_path: Path)
     theirs = by_document(harness_task(task, folder, shots))
     assert {item.id for item in probe} == set(theirs) == {str(n) for n in range(6)}
     for item in probe:
-        assert [(item.full_prompt, choice) for choice in item.choices] == [one.args[:2] for one in theirs[item.id]]
+        assert [(item.full_prompt, choice) for choice in item.choices] == [
+            one.args[:2] for one in theirs[item.id]
+        ]
         assert item.task == task
 
 
 @pytest.mark.parametrize(
     "task",
     [
-        task if number < 4 else pytest.param(task, marks=pytest.mark.full(reason="further tasks of the harness"))
+        task
+        if number < 4
+        else pytest.param(task, marks=pytest.mark.full(reason="further tasks of the harness"))
         for number, task in enumerate(TASKS)
     ],
 )
@@ -185,7 +209,10 @@ def test_token_ids_log_likelihoods_and_outcomes_are_the_harnesss(task: str, tmp_
     if REAL_MODEL:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        tok, network = AutoTokenizer.from_pretrained(REAL_MODEL), AutoModelForCausalLM.from_pretrained(REAL_MODEL)
+        tok, network = (
+            AutoTokenizer.from_pretrained(REAL_MODEL),
+            AutoModelForCausalLM.from_pretrained(REAL_MODEL),
+        )
     else:
         tok = tokenizer()
         network = model(tok)
@@ -193,7 +220,9 @@ def test_token_ids_log_likelihoods_and_outcomes_are_the_harnesss(task: str, tmp_
     made = harness_task(task, folder)
     probe = load_probe(f"lm_eval:{task}", data=folder)
     theirs = by_document(made)
-    answers = dict(zip([id(one) for one in made.instances], lm.loglikelihood(made.instances), strict=True))
+    answers = dict(
+        zip([id(one) for one in made.instances], lm.loglikelihood(made.instances), strict=True)
+    )
     encoded = encode(probe, tok, max_length=lm.max_length)
     snapshot = Scorer(probe, tok, network).score(network)
     for row, (item, ours) in enumerate(zip(probe, encoded, strict=True)):
@@ -204,7 +233,9 @@ def test_token_ids_log_likelihoods_and_outcomes_are_the_harnesss(task: str, tmp_
         found = snapshot.table["choice_logprobs"][row].as_py()
         assert found == pytest.approx([score for score, _ in results], abs=2e-3)
         doc = requests[0].doc
-        assert snapshot.table["correct"][row].as_py() == bool(made.process_results(doc, results)["acc"])
+        assert snapshot.table["correct"][row].as_py() == bool(
+            made.process_results(doc, results)["acc"]
+        )
 
 
 @pytest.mark.parametrize("task", ["arc_easy", "hellaswag"])
@@ -216,14 +247,20 @@ def test_norm_by_characters_is_acc_norm(task: str, tmp_path: Path) -> None:
     folder = write(tmp_path / "data", task, count=24)
     made = harness_task(task, folder)
     lm = HFLM(pretrained=network, tokenizer=tok, batch_size=8)
-    answers = dict(zip([id(one) for one in made.instances], lm.loglikelihood(made.instances), strict=True))
+    answers = dict(
+        zip([id(one) for one in made.instances], lm.loglikelihood(made.instances), strict=True)
+    )
     theirs = {
-        doc: made.process_results(requests[0].doc, [answers[id(one)] for one in requests])["acc_norm"]
+        doc: made.process_results(requests[0].doc, [answers[id(one)] for one in requests])[
+            "acc_norm"
+        ]
         for doc, requests in by_document(made).items()
     }
     probe = load_probe(f"lm_eval:{task}", data=folder, norm="chars")
     snapshot = Scorer(probe, tok, network).score(network)
-    ours = dict(zip(snapshot.texts("item_id").tolist(), snapshot.floats("correct").tolist(), strict=True))
+    ours = dict(
+        zip(snapshot.texts("item_id").tolist(), snapshot.floats("correct").tolist(), strict=True)
+    )
     assert ours == theirs
     assert probe.norm == "chars"
 
@@ -243,9 +280,16 @@ def test_tasks_of_a_group_that_are_no_probes_are_left_out_with_a_warning(tmp_pat
     write(data / "truthfulqa_mc1", "truthfulqa_mc1")
     write(data / "truthfulqa_mc2", "truthfulqa_mc1")
     (data / "truthfulqa_gen").mkdir()
-    row = {"question": "w1?", "best_answer": "w2", "correct_answers": ["w2"], "incorrect_answers": ["w3"]}
+    row = {
+        "question": "w1?",
+        "best_answer": "w2",
+        "correct_answers": ["w2"],
+        "incorrect_answers": ["w3"],
+    }
     (data / "truthfulqa_gen" / "validation.jsonl").write_text(json.dumps(row) + "\n")
-    with pytest.warns(UserWarning, match=r"truthfulqa_mc2 decides by a function of its own; .*: left out"):
+    with pytest.warns(
+        UserWarning, match=r"truthfulqa_mc2 decides by a function of its own; .*: left out"
+    ):
         probe = load_probe("lm_eval:truthfulqa", data=data)
     assert {item.task for item in probe} == {"truthfulqa_mc1", "truthfulqa_gen"}
 
@@ -257,7 +301,9 @@ def test_probe_is_saved_and_read_with_its_worked_examples_apart(tmp_path: Path) 
     again = read_probe(tmp_path / "arc.jsonl")
     assert isinstance(again, Probe)
     assert again.fingerprint == probe.fingerprint
-    assert all(item.shots.count("Question:") == 2 and item.prompt.count("Question:") == 1 for item in probe)
+    assert all(
+        item.shots.count("Question:") == 2 and item.prompt.count("Question:") == 1 for item in probe
+    )
 
 
 def test_document_without_its_right_option_is_left_out_with_a_warning(tmp_path: Path) -> None:
@@ -265,7 +311,9 @@ def test_document_without_its_right_option_is_left_out_with_a_warning(tmp_path: 
     rows = [json.loads(line) for line in (folder / "validation.jsonl").read_text().splitlines()]
     rows[2]["label"] = -1
     (folder / "validation.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    with pytest.warns(UserWarning, match="1 document of piqa left out: document 2 has the target -1 of 2 options"):
+    with pytest.warns(
+        UserWarning, match="1 document of piqa left out: document 2 has the target -1 of 2 options"
+    ):
         assert len(load_probe("lm_eval:piqa", data=folder)) == 5
 
 
@@ -284,11 +332,17 @@ def test_other_tasks_are_refused_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_names_and_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ProbeError, match=r"the harness has no task 'arc_esay', did you mean 'arc_easy'"):
+    with pytest.raises(
+        ProbeError, match=r"the harness has no task 'arc_esay', did you mean 'arc_easy'"
+    ):
         load_probe("lm_eval:arc_esay")
-    with pytest.raises(ProbeError, match=r"needed JSONL files in .*, one a split such as test\.jsonl"):
+    with pytest.raises(
+        ProbeError, match=r"needed JSONL files in .*, one a split such as test\.jsonl"
+    ):
         load_probe("lm_eval:arc_easy", data=tmp_path)
-    with pytest.raises(ProbeError, match="data, norm, shots and metric are for tasks of lm-evaluation-harness"):
+    with pytest.raises(
+        ProbeError, match="data, norm, shots and metric are for tasks of lm-evaluation-harness"
+    ):
         load_probe("quick", norm="chars")
     with pytest.raises(ProbeError, match=r"the harness cannot load it .* data= "):
         load_probe("lm_eval:arc_easy")

@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 from support import WORDS, model, tokenizer, trained
 
-from forgetwatch import ForgetWatchCallback, Item, Probe, Snapshot, Trajectory, compare, load_probe, load_snapshot
+from forgetwatch import (
+    ForgetWatchCallback,
+    Item,
+    Probe,
+    Snapshot,
+    Trajectory,
+    compare,
+    load_probe,
+    load_snapshot,
+)
 from forgetwatch.errors import ProbeError
 from forgetwatch.probe import read_probe
 from forgetwatch.probes import harness
@@ -94,7 +103,12 @@ def theirs(task: str, folder: Path, network: Any) -> dict[str, dict[str, Any]]:
     from lm_eval.models.huggingface import HFLM
 
     files = {file.stem: str(file) for file in folder.glob("*.jsonl")}
-    spec = {"task": task, "dataset_path": "json", "dataset_name": None, "dataset_kwargs": {"data_files": files}}
+    spec = {
+        "task": task,
+        "dataset_path": "json",
+        "dataset_name": None,
+        "dataset_kwargs": {"data_files": files},
+    }
     (made,) = harness._index().load({"group": "local", "task": [spec]})["tasks"].values()
     made.set_fewshot_seed(seed=1234)
     made.build_all_requests()
@@ -106,21 +120,28 @@ def theirs(task: str, folder: Path, network: Any) -> dict[str, dict[str, Any]]:
         str(request.doc_id): {
             f"{metric},{name}": value
             for name in request.filtered_resps
-            for metric, value in made.process_results(request.doc, [request.filtered_resps[name]]).items()
+            for metric, value in made.process_results(
+                request.doc, [request.filtered_resps[name]]
+            ).items()
         }
         for request in made.instances
     }
 
 
 def outcomes(snapshot: Snapshot) -> dict[str, float]:
-    return dict(zip(snapshot.texts("item_id").tolist(), snapshot.floats("correct").tolist(), strict=True))
+    return dict(
+        zip(snapshot.texts("item_id").tolist(), snapshot.floats("correct").tolist(), strict=True)
+    )
 
 
 def test_outcomes_are_those_of_a_filter_and_a_metric_of_the_tasks_own(own_task: Path) -> None:
     network = model(TOK).eval()
     probe = load_probe("lm_eval:own_words", data=own_task)
     found = outcomes(Scorer(probe, TOK, network).score(network))
-    expected = {doc: metrics["even,second"] for doc, metrics in theirs("own_words", own_task, network).items()}
+    expected = {
+        doc: metrics["even,second"]
+        for doc, metrics in theirs("own_words", own_task, network).items()
+    }
     assert found == expected
     assert 0 < sum(expected.values()) < len(expected)
     assert probe.items[0].match == "lm_eval:own_words:even,second"
@@ -144,9 +165,14 @@ def test_a_run_needs_no_data_after_its_start(own_task: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("setting", "reason"),
-    [("unsafe_code: true", "runs code that a model wrote"), ("repeats: 4", "asks each question 4 times")],
+    [
+        ("unsafe_code: true", "runs code that a model wrote"),
+        ("repeats: 4", "asks each question 4 times"),
+    ],
 )
-def test_tasks_that_cannot_be_judged_by_one_output_are_refused(own_task: Path, setting: str, reason: str) -> None:
+def test_tasks_that_cannot_be_judged_by_one_output_are_refused(
+    own_task: Path, setting: str, reason: str
+) -> None:
     stored = load_probe("lm_eval:own_words", data=own_task).items[0]
     path = own_task.parent / "tasks" / "own_words.yaml"
     path.write_text(f"{path.read_text()}\n{setting}\n")
@@ -164,7 +190,10 @@ def test_the_code_of_a_task_that_only_a_file_names_is_loaded_once_the_user_names
     module.write_text(GRADED + f"\nopen({str(module.with_suffix('.ran'))!r}, 'w').close()\n")
     harness._TASKS.clear()
     monkeypatch.setattr(harness, "_NAMED", set())  # as in a new process
-    with pytest.raises(ProbeError, match=r"loads Python code .* only a file names it; set FORGETWATCH_TASKS=own_words"):
+    with pytest.raises(
+        ProbeError,
+        match=r"loads Python code .* only a file names it; set FORGETWATCH_TASKS=own_words",
+    ):
         harness_judge(stored)
     assert not module.with_suffix(".ran").exists()
     monkeypatch.setenv("FORGETWATCH_TASKS", "drop,own_words")
@@ -204,7 +233,17 @@ for name in sys.argv[1:]:
 print(json.dumps([said, seen, os.path.exists("ran")]))
 """
 
-CODE = ("mbpp", "humaneval_plus", "meqsum", "mediqa_qa2019", "olaph", "mts_dialog", "ifeval", "drop", "squadv2")
+CODE = (
+    "mbpp",
+    "humaneval_plus",
+    "meqsum",
+    "mediqa_qa2019",
+    "olaph",
+    "mts_dialog",
+    "ifeval",
+    "drop",
+    "squadv2",
+)
 
 
 def test_a_probe_file_runs_no_code_and_looks_nothing_up(tmp_path: Path) -> None:
@@ -227,7 +266,9 @@ def test_a_probe_file_runs_no_code_and_looks_nothing_up(tmp_path: Path) -> None:
     assert "runs code that a model wrote" in said["humaneval"]
     assert "no single task" in said["bbh"]
     assert all("runs code that a model wrote" in said[name] for name in CODE[:2])
-    assert all(f"only a file names it; set FORGETWATCH_TASKS={name}" in said[name] for name in CODE[2:])
+    assert all(
+        f"only a file names it; set FORGETWATCH_TASKS={name}" in said[name] for name in CODE[2:]
+    )
 
 
 @pytest.mark.parametrize("until", [5, None, ["a", 5], {"a": 1}])
@@ -286,16 +327,23 @@ def test_every_output_has_the_outcome_that_the_harness_gives_it(
     tmp_path: Path,
     monkeypatch: Any,
 ) -> None:
-    probe = load_probe(f"lm_eval:{task}", data=splits(tmp_path / "data", rows), shots=0, metric=metric)
+    probe = load_probe(
+        f"lm_eval:{task}", data=splits(tmp_path / "data", rows), shots=0, metric=metric
+    )
     monkeypatch.setattr(scorer, "ModelGenerator", lambda *given, **options: Writes(written))
-    probe = replace(probe, items=tuple(sorted(probe, key=lambda item: item.id)), decoding={"tokens": 8})
+    probe = replace(
+        probe, items=tuple(sorted(probe, key=lambda item: item.id)), decoding={"tokens": 8}
+    )
     network = model(TOK).eval()
     found = Scorer(probe, TOK, network).score(network)
     # The harness cuts at its stop texts before anything else.
     (made,) = harness._TASKS.values()
     expected = []
     for text, item in zip(written, probe, strict=True):
-        cut = min([text.find(stop) for stop in made.config.generation_kwargs["until"] if stop in text] or [len(text)])
+        cut = min(
+            [text.find(stop) for stop in made.config.generation_kwargs["until"] if stop in text]
+            or [len(text)]
+        )
         expected.append(harness._judged(made, item.meta["doc"], text[:cut])[decides])
     assert found.floats("correct").tolist() == expected
     assert len(set(expected)) == 2
@@ -308,13 +356,23 @@ def test_a_metric_that_is_no_outcome_leaves_the_answer_unscored(tmp_path: Path) 
     judge = harness_judge(item)
     assert judge is not None
     assert 0 < judge("w1 5", item) < 1
-    with pytest.raises(ProbeError, match=r"the task drop has no metric 'bleu'; it has em,none, f1,none"):
+    with pytest.raises(
+        ProbeError, match=r"the task drop has no metric 'bleu'; it has em,none, f1,none"
+    ):
         load_probe("lm_eval:drop", data=tmp_path / "data", metric="bleu")
 
 
 def test_the_document_is_part_of_the_question(tmp_path: Path) -> None:
     one, other = (
-        Item(id="1", task="t", prompt="Q", answer="a", match="lm_eval:t:m,none", meta={"doc": {"x": x}}) for x in (1, 2)
+        Item(
+            id="1",
+            task="t",
+            prompt="Q",
+            answer="a",
+            match="lm_eval:t:m,none",
+            meta={"doc": {"x": x}},
+        )
+        for x in (1, 2)
     )
     assert one.content_hash != other.content_hash
     bare = Item(id="1", task="t", prompt="Q", answer="a", match="lm_eval:t:m,none")
@@ -324,7 +382,10 @@ def test_the_document_is_part_of_the_question(tmp_path: Path) -> None:
 
 
 def test_a_name_of_the_harness_has_its_prefix(tmp_path: Path) -> None:
-    with pytest.raises(ProbeError, match="a task of lm-evaluation-harness with its prefix, such as lm_eval:arc_easy"):
+    with pytest.raises(
+        ProbeError,
+        match="a task of lm-evaluation-harness with its prefix, such as lm_eval:arc_easy",
+    ):
         load_probe("gsm8k")
     for task, rows in (("gsm8k", [*GSM8K, *GSM8K]), ("drop", DROP)):
         splits(tmp_path / "both" / task, rows)
@@ -334,5 +395,8 @@ def test_a_name_of_the_harness_has_its_prefix(tmp_path: Path) -> None:
 
 def test_without_the_harness_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harness, "find_spec", lambda name: None)
-    with pytest.raises(ProbeError, match=r"such as lm_eval:arc_easy, which needs pip install 'forgetwatch\[harness\]'"):
+    with pytest.raises(
+        ProbeError,
+        match=r"such as lm_eval:arc_easy, which needs pip install 'forgetwatch\[harness\]'",
+    ):
         load_probe("gsm8k")

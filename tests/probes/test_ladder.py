@@ -23,7 +23,9 @@ def of(probe: Probe) -> list[tuple[str, int]]:
     return [(kind, int(level)) for kind, level in pairs]
 
 
-def answered(probe: Probe, easy: NDArray[np.float64], *, seed: int = 0, slope: float = 1.0) -> Snapshot:
+def answered(
+    probe: Probe, easy: NDArray[np.float64], *, seed: int = 0, slope: float = 1.0
+) -> Snapshot:
     """Answers of a model that is right in 5/8 at level `easy` of a kind, and in fewer above it."""
     rng = np.random.default_rng(seed)
     margin = np.array([easy[KINDS.index(kind)] - level for kind, level in of(probe)])
@@ -35,7 +37,9 @@ def test_the_pool_has_six_thousand_questions_of_ten_kinds_at_eight_levels() -> N
     cells = Counter(of(POOL))
     assert len(POOL) >= 6000
     assert set(cells) == {(kind, level) for kind in KINDS for level in range(1, 9)}
-    assert min(count for (kind, _), count in cells.items() if kind not in ("reading", "facts")) == 90
+    assert (
+        min(count for (kind, _), count in cells.items() if kind not in ("reading", "facts")) == 90
+    )
     assert all(len(item.choices) == 4 for item in POOL)
 
 
@@ -46,13 +50,18 @@ def test_levels_are_those_at_which_a_model_is_right_in_about_seven_tenths() -> N
         easy = np.random.default_rng(100 + seed).uniform(1.5, 8, len(KINDS))
         made = at_levels(POOL, partial(answered, easy=easy, seed=seed))
         wanted = np.clip(np.rint(easy - np.log(0.6 / 0.4)), 1, 8)
-        off += [abs(int(digit) - level) for digit, level in zip(made.name[-10:], wanted, strict=True)]
+        off += [
+            abs(int(digit) - level) for digit, level in zip(made.name[-10:], wanted, strict=True)
+        ]
     assert np.mean(np.array(off) <= 1) >= 0.9
     assert np.mean(off) <= 0.7
 
 
 def test_a_model_that_guesses_gets_the_lowest_levels_and_one_that_knows_all_the_highest() -> None:
-    kinds, levels = (np.array(one) for one in zip(*((KINDS.index(kind), at) for kind, at in of(POOL)), strict=True))
+    kinds, levels = (
+        np.array(one)
+        for one in zip(*((KINDS.index(kind), at) for kind, at in of(POOL)), strict=True)
+    )
     right = np.random.default_rng(0).random(len(kinds)) < 1 / 4
     assert np.mean(fitted_levels(kinds, levels, right)) <= 1.5
     assert fitted_levels(kinds, levels, np.ones(len(kinds), bool)) == (8,) * len(KINDS)
@@ -78,7 +87,9 @@ def test_a_ladder_has_800_of_standard_and_1200_near_its_levels_and_every_prefix_
     pool = of(ladder)
     assert (len(ladder), len(pool)) == (2000, 1200)
     assert Counter(kind for kind, _ in pool) == dict.fromkeys(KINDS, 120)
-    assert {item.content_hash for item in load_probe("standard").items[:800]} <= {item.content_hash for item in ladder}
+    assert {item.content_hash for item in load_probe("standard").items[:800]} <= {
+        item.content_hash for item in ladder
+    }
     at_level = sum(level == int(LEVELS[KINDS.index(kind)]) for kind, level in pool)
     assert at_level >= 800
     assert all(abs(level - int(LEVELS[KINDS.index(kind)])) <= 1 for kind, level in pool)
@@ -102,7 +113,10 @@ def test_the_name_has_the_levels() -> None:
     [
         ("ladder-334521245", "needed a digit from 1 to 8 for each of chain, compared"),
         ("ladder-3345212459", "needed a digit from 1 to 8"),
-        ("ladder+strata", "needed the levels of a ladder beside another probe, such as ladder-3345212455"),
+        (
+            "ladder+strata",
+            "needed the levels of a ladder beside another probe, such as ladder-3345212455",
+        ),
     ],
 )
 def test_a_name_without_levels_is_refused(name: str, says: str) -> None:

@@ -28,12 +28,17 @@ def test_a_probe_is_loaded_by_path(tmp_path: Path) -> None:
 )
 def test_an_unknown_name_is_refused_with_the_closest_one(name: str, near: str) -> None:
     needed = f"needed {', '.join(NAMES)}, demo, a file"
-    with pytest.raises(ProbeError, match=f"no such file, and no such shipped probe{near}; {needed}"):
+    with pytest.raises(
+        ProbeError, match=f"no such file, and no such shipped probe{near}; {needed}"
+    ):
         load_probe(name)
 
 
 def test_a_number_of_items_is_refused_with_the_command_that_makes_such_a_file() -> None:
-    with pytest.raises(ProbeError, match=r"use 60 items .*`forgetwatch probe build standard --limit 60 -o few.jsonl`"):
+    with pytest.raises(
+        ProbeError,
+        match=r"use 60 items .*`forgetwatch probe build standard --limit 60 -o few.jsonl`",
+    ):
         load_probe("standard:60")
 
 
@@ -67,5 +72,7 @@ def test_columns_and_key_are_for_tables_alone(tmp_path: Path) -> None:
 
     assert [item.answer for item in probe] == [0, 1]
     for name in ("quick", "mmlu"):
-        with pytest.raises(ProbeError, match=f"{name}: columns and key are for a table of questions"):
+        with pytest.raises(
+            ProbeError, match=f"{name}: columns and key are for a table of questions"
+        ):
             load_probe(name, key="from-1")

@@ -11,7 +11,14 @@ pytest.importorskip("bm25s")
 
 
 def item(prompt: str, answer: str, category: str = "c") -> Item:
-    return Item(id=prompt, task="t", prompt=prompt, choices=[f" {answer}", " other"], answer=0, category=category)
+    return Item(
+        id=prompt,
+        task="t",
+        prompt=prompt,
+        choices=[f" {answer}", " other"],
+        answer=0,
+        category=category,
+    )
 
 
 ROWS = [
@@ -23,7 +30,9 @@ ROWS = [
 
 
 def test_a_row_with_all_words_is_near_and_one_with_none_far() -> None:
-    found = nearness_to([item("the bread of rome is", "old"), item("quite another question", "here")], ROWS)
+    found = nearness_to(
+        [item("the bread of rome is", "old"), item("quite another question", "here")], ROWS
+    )
     assert found[0] == pytest.approx(1.0, abs=0.02)
     assert found[1] == 0.0
 

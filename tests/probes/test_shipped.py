@@ -78,19 +78,30 @@ def test_categories_and_gold_positions_are_balanced(probe: Probe) -> None:
     assert max(sizes.values()) - min(sizes.values()) <= 1
     for k in (2, 3, 4, 5):
         there = Counter(item.answer for item in probe if item.k == k)
-        assert max(there[place] for place in range(k)) - min(there[place] for place in range(k)) <= 1
+        assert (
+            max(there[place] for place in range(k)) - min(there[place] for place in range(k)) <= 1
+        )
 
 
 @pytest.mark.parametrize("count", [250, 500, 1000])
 def test_prefixes_are_stratified_samples(count: int) -> None:
-    for kind in (lambda item: item.category, lambda item: item.task, lambda item: item.tags, lambda item: item.k):
+    for kind in (
+        lambda item: item.category,
+        lambda item: item.task,
+        lambda item: item.tags,
+        lambda item: item.k,
+    ):
         whole, there = Counter(map(kind, STANDARD)), Counter(map(kind, STANDARD.head(count)))
         assert all(abs(there[name] - number * count / 2000) < 1.5 for name, number in whole.items())
 
 
 def test_quick_is_a_prefix_of_standard() -> None:
     quick = load_probe("quick")
-    assert (quick.name, list(quick), quick.settings) == ("quick", list(STANDARD[:500]), STANDARD.settings)
+    assert (quick.name, list(quick), quick.settings) == (
+        "quick",
+        list(STANDARD[:500]),
+        STANDARD.settings,
+    )
     assert {probe.canary for probe in (quick, STANDARD, CONFIRMATION)} == {CANARY}
 
 
@@ -99,8 +110,12 @@ def test_quick_is_a_prefix_of_standard() -> None:
 def test_a_chooser_without_the_question_is_near_chance(
     choose: Callable[..., str], key: Callable[[str], object]
 ) -> None:
-    right = sum(choose(item.choices, key=key) == item.choices[item.answer] for item in ITEMS) / len(ITEMS)
-    assert right == pytest.approx(sum(1 / len(item.choices) for item in ITEMS) / len(ITEMS), abs=0.03)
+    right = sum(choose(item.choices, key=key) == item.choices[item.answer] for item in ITEMS) / len(
+        ITEMS
+    )
+    assert right == pytest.approx(
+        sum(1 / len(item.choices) for item in ITEMS) / len(ITEMS), abs=0.03
+    )
 
 
 def test_the_files_are_small() -> None:
@@ -122,7 +137,9 @@ def test_there_are_sixty_texts_of_six_kinds() -> None:
     tasks = Counter(item.task for item in PROBE)
     assert {tasks[f"passages:{language}"] for language in LANGUAGES} == {3}
     code = {
-        task.removeprefix("passages:") for task in tasks if any(i.category == "Code" for i in PROBE if i.task == task)
+        task.removeprefix("passages:")
+        for task in tasks
+        if any(i.category == "Code" for i in PROBE if i.task == task)
     }
     assert code == {"python", "c", "javascript", "sql", "shell"}
     assert (PROBE.scoring, PROBE.rendering) == ("loglikelihood", "plain")
@@ -143,7 +160,9 @@ def test_a_text_has_120_to_250_words(item: object) -> None:
 def test_a_beginning_holds_each_kind_in_proportion(count: int) -> None:
     there = Counter(item.category for item in PROBE.head(count))
     assert all(abs(there[kind] - number * count / 60) < 1 for kind, number in KINDS.items())
-    assert len({item.task for item in PROBE.head(30) if item.category == "Other languages"}) == len(LANGUAGES)
+    assert len({item.task for item in PROBE.head(30) if item.category == "Other languages"}) == len(
+        LANGUAGES
+    )
 
 
 def test_no_two_texts_share_a_line_of_words() -> None:
@@ -195,13 +214,23 @@ def items(*categories: tuple[str, int], must: frozenset[str] = frozenset()) -> l
         for n in range(number):
             own = f"{name}-{n}"
             made.append(
-                Item(id=own, task="t", category=name, prompt=own, choices=("a", "b"), answer=0, must_pass=own in must)
+                Item(
+                    id=own,
+                    task="t",
+                    category=name,
+                    prompt=own,
+                    choices=("a", "b"),
+                    answer=0,
+                    must_pass=own in must,
+                )
             )
     return made
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_probe_in_the_order_of_its_categories_is_mixed_and_one_in_any_other_order_stays(seed: int) -> None:
+def test_a_probe_in_the_order_of_its_categories_is_mixed_and_one_in_any_other_order_stays(
+    seed: int,
+) -> None:
     sorted_ones = items(("a", 600), ("b", 300), ("c", 100))
     mixed = stratified(sorted_ones, first=250)
     assert sorted(item.id for item in mixed) == sorted(item.id for item in sorted_ones)
@@ -230,7 +259,9 @@ ITEMS_OF_BEHAVIOUR = {item.id: item for item in PROBE_OF_BEHAVIOUR}
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (Path(__file__).parent / name).read_text("utf-8").splitlines()]
+    return [
+        json.loads(line) for line in (Path(__file__).parent / name).read_text("utf-8").splitlines()
+    ]
 
 
 ANSWERS = {row["id"]: row for row in rows_of("behaviour_answers.jsonl")}
@@ -267,8 +298,13 @@ def test_behaviour_has_20_items_in_each_of_nine_tasks() -> None:
     kinds = Counter(item.task for item in PROBE_OF_BEHAVIOUR)
     assert (len(PROBE_OF_BEHAVIOUR), len(kinds), set(kinds.values())) == (180, 9, {20})
     for size in (45, 90):
-        assert set(Counter(item.task for item in PROBE_OF_BEHAVIOUR.head(size)).values()) == {size // 9}
-    assert {item.category for item in PROBE_OF_BEHAVIOUR} == {"Instruction Following", "Safety/Truth"}
+        assert set(Counter(item.task for item in PROBE_OF_BEHAVIOUR.head(size)).values()) == {
+            size // 9
+        }
+    assert {item.category for item in PROBE_OF_BEHAVIOUR} == {
+        "Instruction Following",
+        "Safety/Truth",
+    }
     assert (
         PROBE_OF_BEHAVIOUR.rendering,
         PROBE_OF_BEHAVIOUR.decoding.tokens,
@@ -279,7 +315,10 @@ def test_behaviour_has_20_items_in_each_of_nine_tasks() -> None:
 
 def test_each_of_eight_languages_has_two_or_three_prompts_in_that_language() -> None:
     asked = Counter(item.answer for item in PROBE_OF_BEHAVIOUR if item.task == "behaviour:language")
-    assert asked == {**dict.fromkeys(("en", "it", "ru", "ar"), 2), **dict.fromkeys(("de", "fr", "es", "zh"), 3)}
+    assert asked == {
+        **dict.fromkeys(("en", "it", "ru", "ar"), 2),
+        **dict.fromkeys(("de", "fr", "es", "zh"), 3),
+    }
     for item in PROBE_OF_BEHAVIOUR:
         if item.task == "behaviour:language":
             assert language(str(item.prompt)) in (item.answer, None)
@@ -288,7 +327,11 @@ def test_each_of_eight_languages_has_two_or_three_prompts_in_that_language() -> 
 def test_an_answer_that_repeats_the_prompt_is_no_answer_in_its_language() -> None:
     for item in PROBE_OF_BEHAVIOUR:
         if item.match == "language":
-            for echo in (f"{item.prompt}", f"{item.prompt}\n\n{item.prompt}", f"{item.prompt} Ok. {item.prompt}"):
+            for echo in (
+                f"{item.prompt}",
+                f"{item.prompt}\n\n{item.prompt}",
+                f"{item.prompt} Ok. {item.prompt}",
+            ):
                 assert grade(item, echo).outcome == "no answer"
                 assert grade(item, echo).correct is False
 
@@ -296,7 +339,9 @@ def test_an_answer_that_repeats_the_prompt_is_no_answer_in_its_language() -> Non
 def test_a_prompt_that_wants_json_alone_says_so_in_its_match() -> None:
     for item in PROBE_OF_BEHAVIOUR:
         if item.task == "behaviour:json":
-            alone = any(words in str(item.prompt) for words in ("JSON only", "Output only", "nothing else"))
+            alone = any(
+                words in str(item.prompt) for words in ("JSON only", "Output only", "nothing else")
+            )
             assert str(item.match).endswith(":only") is alone
 
 
@@ -313,7 +358,11 @@ def test_every_item_has_an_output_that_was_read() -> None:
     assert [row["id"] for row in OUTPUTS if not row.get("damaged")] == list(ITEMS_OF_BEHAVIOUR)
     assert sum(bool(row.get("damaged")) for row in OUTPUTS) == 100
     judged = [row for row in OUTPUTS if row["right"] is not None]
-    in_doubt = [row["id"] for row in OUTPUTS if row["right"] is None and not ITEMS_OF_BEHAVIOUR[row["id"]].tools]
+    in_doubt = [
+        row["id"]
+        for row in OUTPUTS
+        if row["right"] is None and not ITEMS_OF_BEHAVIOUR[row["id"]].tools
+    ]
     assert len(judged) == 258
     assert in_doubt == ["language-05", "language-09"]
 
@@ -323,7 +372,8 @@ def test_at_most_one_percent_of_the_outputs_is_graded_otherwise_than_by_eye() ->
     unlike = [
         row["id"]
         for row in judged
-        if grade(ITEMS_OF_BEHAVIOUR[row["id"]], row["output"], truncated=row["cut"]).correct is not row["right"]
+        if grade(ITEMS_OF_BEHAVIOUR[row["id"]], row["output"], truncated=row["cut"]).correct
+        is not row["right"]
     ]
     assert len(unlike) <= 0.01 * len(judged), unlike
 

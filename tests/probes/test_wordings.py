@@ -17,7 +17,14 @@ from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Wording
 from forgetwatch.probes.named import load_probe
-from forgetwatch.probes.wordings import WORDINGS, few_shot, reworded, worded, worded_probe, wordings_of
+from forgetwatch.probes.wordings import (
+    WORDINGS,
+    few_shot,
+    reworded,
+    worded,
+    worded_probe,
+    wordings_of,
+)
 from forgetwatch.scoring.encoding import render, render_prompt
 
 SHORT, RIGHT, BARE, CHAT = WORDINGS
@@ -25,7 +32,14 @@ SHOTS = "Question: Where do bats hang?\nAnswer: in caves\n\nQuestion: How does s
 
 
 def item(prompt: str = "Question: What is\na whisk for?\nAnswer:", **more: Any) -> Item:
-    given: dict[str, Any] = {"id": "a", "task": "t", "choices": [" eggs", " wood"], "answer": 0, "shots": SHOTS, **more}
+    given: dict[str, Any] = {
+        "id": "a",
+        "task": "t",
+        "choices": [" eggs", " wood"],
+        "answer": 0,
+        "shots": SHOTS,
+        **more,
+    }
     return Item(prompt=prompt, **given)
 
 
@@ -82,7 +96,13 @@ def test_what_cannot_be_asked_otherwise_has_no_wording() -> None:
     for one in (
         Item(id="p", task="t", prompt="", choices=["a text"]),
         Item(id="o", task="t", prompt="Question: 1 + 1?\nAnswer:", answer="2", match="number"),
-        Item(id="c", task="t", prompt=[{"role": "user", "content": "Which?"}], choices=[" a", " b"], answer=0),
+        Item(
+            id="c",
+            task="t",
+            prompt=[{"role": "user", "content": "Which?"}],
+            choices=[" a", " b"],
+            answer=0,
+        ),
         item(shots="An example in words.\n\n"),
     ):
         assert reworded(one, SHORT) is None
@@ -121,11 +141,20 @@ def test_items_are_named_by_their_wording_and_never_block_a_release() -> None:
         (lambda: Wording(name="x", frame="Tell me:"), "needed {question} once in its frame"),
         (lambda: Wording(name="x", frame="{question} {question}\nA:"), "needed {question} once"),
         (lambda: Wording(name="x", frame="{question}\nA: "), "its frame ends in a space"),
-        (lambda: Wording(name="shipped", frame="{question}\nA:"), "a wording needs a name other than 'shipped'"),
+        (
+            lambda: Wording(name="shipped", frame="{question}\nA:"),
+            "a wording needs a name other than 'shipped'",
+        ),
         (lambda: Wording(name="x", shots="no"), "shots must be true or false, got 'no'"),  # type: ignore[arg-type]
-        (lambda: Wording.from_json({"name": "x", "fram": "y"}), "unknown field 'fram', did you mean 'frame'"),
+        (
+            lambda: Wording.from_json({"name": "x", "fram": "y"}),
+            "unknown field 'fram', did you mean 'frame'",
+        ),
         (lambda: Wording.from_json({"frame": "{question}\nA:"}), "a wording needs a name"),
-        (lambda: wordings_of(["shrot"]), "wording 'shrot': needed some of short, right, bare, chat"),
+        (
+            lambda: wordings_of(["shrot"]),
+            "wording 'shrot': needed some of short, right, bare, chat",
+        ),
         (lambda: wordings_of(["short", "short"]), "each once, got short, short"),
         (lambda: wordings_of([]), "got none"),
     ],
@@ -136,13 +165,18 @@ def test_what_is_no_wording_is_refused(make: Callable[[], object], says: str) ->
 
 
 def questions(count: int, **more: Any) -> Probe:
-    items = (item(f"Question: {n}?\nAnswer:", id=str(n), category="ab"[n % 2], **more) for n in range(count))
+    items = (
+        item(f"Question: {n}?\nAnswer:", id=str(n), category="ab"[n % 2], **more)
+        for n in range(count)
+    )
     return Probe(tuple(items), name="mine")
 
 
 def test_one_wording_an_item_is_that_of_its_hash_in_every_selection() -> None:
     plain, asked = questions(600), worded(questions(600), "one")
-    assert [(one.id, one.content_hash) for one in asked] == [(one.id, one.content_hash) for one in plain]
+    assert [(one.id, one.content_hash) for one in asked] == [
+        (one.id, one.content_hash) for one in plain
+    ]
     count = Counter(one.wording and one.wording.name for one in asked)
     assert set(count) == {"shipped", "short", "right"}
     assert min(count.values()) > 150
@@ -165,7 +199,10 @@ def test_a_file_keeps_wordings_and_a_name_asks_for_them(tmp_path: Path) -> None:
     asked = load_probe(f"{path}@each")
     asked.save(tmp_path / "asked.jsonl")
     assert load_probe(tmp_path / "asked.jsonl").fingerprint == asked.fingerprint
-    assert load_probe(f"{path}@one", limit=3).fingerprint == worded(load_probe(path).head(3), "one").fingerprint
+    assert (
+        load_probe(f"{path}@one", limit=3).fingerprint
+        == worded(load_probe(path).head(3), "one").fingerprint
+    )
     with pytest.raises(ProbeError, match="its items have wordings already"):
         load_probe(f"{tmp_path / 'asked.jsonl'}@one")
 
@@ -189,15 +226,23 @@ def test_items_that_must_pass_are_asked_as_they_are_written() -> None:
             "the wordings 'short' and 'same' have equal frames",
         ),
         (
-            lambda: Probe([item(wording=SHORT), item(id="b", wording=replace(RIGHT, name="short"))]),
+            lambda: Probe(
+                [item(wording=SHORT), item(id="b", wording=replace(RIGHT, name="short"))]
+            ),
             "two wordings are called 'short'",
         ),
         (
             lambda: Probe([item(wording=SHORT, shots="")], scoring="letters"),
             "a wording is for scored options of plain prompts",
         ),
-        (lambda: item(shots="No frame.\n\n", wording=SHORT), "the wording 'short' does not fit its prompt"),
-        (lambda: item(prompt=[{"role": "user", "content": "?"}], shots="", wording=SHORT), "a wording is for a plain"),
+        (
+            lambda: item(shots="No frame.\n\n", wording=SHORT),
+            "the wording 'short' does not fit its prompt",
+        ),
+        (
+            lambda: item(prompt=[{"role": "user", "content": "?"}], shots="", wording=SHORT),
+            "a wording is for a plain",
+        ),
     ],
 )
 def test_wordings_that_cannot_be_asked_are_refused(make: Callable[[], object], says: str) -> None:
@@ -208,7 +253,12 @@ def test_wordings_that_cannot_be_asked_are_refused(make: Callable[[], object], s
 def items(count: int = 8, **fields: Any) -> list[Item]:
     return [
         Item(
-            id=str(n), task="ab"[n % 2], prompt=f"Q w{n}", choices=(f" w{n + 1}", f" w{n + 2}"), answer=n % 2, **fields
+            id=str(n),
+            task="ab"[n % 2],
+            prompt=f"Q w{n}",
+            choices=(f" w{n + 1}", f" w{n + 2}"),
+            answer=n % 2,
+            **fields,
         )
         for n in range(count)
     ]
@@ -216,8 +266,13 @@ def items(count: int = 8, **fields: Any) -> list[Item]:
 
 def test_examples_depend_on_the_question_and_exclude_it() -> None:
     made = items()
-    one, turned = few_shot(Probe(made), made, shots=3), few_shot(Probe(made[::-1]), made[::-1], shots=3)
-    assert {item.id: item.full_prompt for item in one} == {item.id: item.full_prompt for item in turned}
+    one, turned = (
+        few_shot(Probe(made), made, shots=3),
+        few_shot(Probe(made[::-1]), made[::-1], shots=3),
+    )
+    assert {item.id: item.full_prompt for item in one} == {
+        item.id: item.full_prompt for item in turned
+    }
     assert len({item.full_prompt for item in one}) == 8
     for item, plain in zip(one, made, strict=True):
         *shown, last = str(item.full_prompt).split("\n\n")
@@ -233,23 +288,30 @@ def test_an_example_ends_in_the_requested_form() -> None:
     scored = few_shot(Probe(made), made, shots=1)
     assert str(scored[0].full_prompt).split("\n\n")[0].endswith((" w3", " w5", " w6", " w7", " w8"))
     letters = few_shot(Probe(made, scoring="letters"), made, shots=1)
-    assert "\nB. w4\nAnswer: A\n\nQ w0" in str(letters[0].full_prompt) or "\nAnswer: A\n\nQ w0" in str(
+    assert "\nB. w4\nAnswer: A\n\nQ w0" in str(
         letters[0].full_prompt
-    )
+    ) or "\nAnswer: A\n\nQ w0" in str(letters[0].full_prompt)
     assert render(letters[0], letters, tokenizer()).context.endswith("Answer:")
     written = few_shot(Probe(made, scoring="generate"), made, shots=1)
     text = render_prompt(written[0], written, tokenizer()).context
     assert "since so\nAnswer: A\n\nQ w0\nA. w1\nB. w2\nThink step by step" in text
-    open_items = [Item(id=str(n), task="t", prompt=f"w{n} =", answer=f"w{n}", match="exact") for n in range(3)]
+    open_items = [
+        Item(id=str(n), task="t", prompt=f"w{n} =", answer=f"w{n}", match="exact") for n in range(3)
+    ]
     assert str(few_shot(Probe(open_items), open_items, shots=1)[0].full_prompt).endswith("\n\nw0 =")
 
 
 def test_in_a_chat_each_example_is_a_turn() -> None:
     made = items()
-    probe = few_shot(Probe(made, scoring="generate", rendering="chat", decoding={"ask": "letter"}), made, shots=2)
+    probe = few_shot(
+        Probe(made, scoring="generate", rendering="chat", decoding={"ask": "letter"}), made, shots=2
+    )
     prompt = probe[0].prompt
     assert [message["role"] for message in prompt] == ["user", "assistant"] * 2 + ["user"]
-    assert {message["content"] for message in prompt if message["role"] == "assistant"} <= {"A", "B"}
+    assert {message["content"] for message in prompt if message["role"] == "assistant"} <= {
+        "A",
+        "B",
+    }
     assert prompt[-1]["content"] == "Q w0"
     assert "assistant : A user :" in render_prompt(probe[0], probe, tokenizer()).context
 
@@ -270,14 +332,20 @@ def test_a_question_with_reordered_options_is_not_its_own_example() -> None:
 
 
 def test_a_generated_answer_stops_before_the_next_question() -> None:
-    made = [Item(id=str(n), task="t", prompt=f"Question: w{n}?\nAnswer:", answer="w", match="exact") for n in range(4)]
+    made = [
+        Item(id=str(n), task="t", prompt=f"Question: w{n}?\nAnswer:", answer="w", match="exact")
+        for n in range(4)
+    ]
     stops = few_shot(Probe(made, decoding={"stop": ["."]}), made, shots=1).decoding
     assert stops == Decoding(stop=(".", "\n\nQuestion:"))
     unlike = [*made, Item(id="x", task="t", prompt="w9 is", answer="w", match="exact")]
     assert few_shot(Probe(unlike), unlike, shots=1).decoding == Decoding()
     chat = few_shot(Probe(made, rendering="chat"), made, shots=1)
     assert chat.decoding == Decoding()
-    scored = [Item(id=str(n), task="t", prompt=f"Question: w{n}", choices=(" a", " b"), answer=0) for n in range(3)]
+    scored = [
+        Item(id=str(n), task="t", prompt=f"Question: w{n}", choices=(" a", " b"), answer=0)
+        for n in range(3)
+    ]
     assert few_shot(Probe(scored), scored, shots=1).decoding is None
 
 
@@ -289,10 +357,15 @@ def test_in_a_chat_the_items_own_examples_stay_in_its_turn() -> None:
 
 
 @pytest.mark.parametrize("scoring", ["letters", "generate"])
-def test_worked_examples_that_end_in_a_text_are_refused_where_letters_are_needed(scoring: Any) -> None:
+def test_worked_examples_that_end_in_a_text_are_refused_where_letters_are_needed(
+    scoring: Any,
+) -> None:
     made = items(shots="Q w50 w51\n\n")
     Probe(made)
-    with pytest.raises(ProbeError, match=f"worked examples .* end in the text of an option, and scoring='{scoring}'"):
+    with pytest.raises(
+        ProbeError,
+        match=f"worked examples .* end in the text of an option, and scoring='{scoring}'",
+    ):
         Probe(made, scoring=scoring)
     with pytest.raises(ProbeError, match="worked examples"):
         replace(load_probe("standard"), scoring=scoring, norm="sum")

@@ -33,9 +33,14 @@ def read(path: Path, *, metric: str | None, progress: Progress | None = None) ->
     return inspect_log.read(path, Reading(metric=metric, progress=progress))
 
 
-def members(samples: list[dict[str, Any]], header: dict[str, Any] | None = None) -> dict[str, bytes]:
+def members(
+    samples: list[dict[str, Any]], header: dict[str, Any] | None = None
+) -> dict[str, bytes]:
     described = HEADER if header is None else header
-    return {"header.json": json.dumps(described).encode(), "summaries.json": json.dumps(samples).encode()}
+    return {
+        "header.json": json.dumps(described).encode(),
+        "summaries.json": json.dumps(samples).encode(),
+    }
 
 
 def log(path: Path, samples: list[dict[str, Any]], method: int = DEFLATED) -> Path:
@@ -62,14 +67,35 @@ def test_every_packing_gives_the_same_counts(tmp_path: Path, method: int | None)
     # right before: not a multiple of 3; right after: not a multiple of 5
     assert (counted.n, counted.forgotten, counted.gained) == (30, 4, 8)
     found = read(before, metric=None)
-    assert (found.meta["model"], found.meta["metric"], found.texts("task")[0]) == ("org/model", "match", "toy")
+    assert (found.meta["model"], found.meta["metric"], found.texts("task")[0]) == (
+        "org/model",
+        "match",
+        "toy",
+    )
     assert found.texts("output")[:2].tolist() == ["answer 0", "answer 1"]
 
 
 def test_grades_booleans_numbers_and_words_are_right_or_wrong(tmp_path: Path) -> None:
     values = ["C", "I", "P", "N", True, False, 1, 0.0, "yes", "No", "TRUE", "1", "0.0", None]
-    found = read(log(tmp_path / "a", [sample(i, value) for i, value in enumerate(values)]), metric=None)
-    right = [True, False, False, False, True, False, True, False, True, False, True, True, False, None]
+    found = read(
+        log(tmp_path / "a", [sample(i, value) for i, value in enumerate(values)]), metric=None
+    )
+    right = [
+        True,
+        False,
+        False,
+        False,
+        True,
+        False,
+        True,
+        False,
+        True,
+        False,
+        True,
+        True,
+        False,
+        None,
+    ]
     assert found.table["correct"].to_pylist() == right
     assert found.notes == (
         "1 answers are no answer (N) by match and count as wrong",
@@ -79,20 +105,28 @@ def test_grades_booleans_numbers_and_words_are_right_or_wrong(tmp_path: Path) ->
 
 def test_a_share_is_no_correctness(tmp_path: Path) -> None:
     for value in (0.5, "0.5", "maybe", [1, 0]):
-        with pytest.raises(SnapshotError, match=r"no metric in this log is right or wrong for each item; it has match"):
+        with pytest.raises(
+            SnapshotError,
+            match=r"no metric in this log is right or wrong for each item; it has match",
+        ):
             read(log(tmp_path / "a", [sample(1, "C"), sample(2, value)]), metric=None)
 
 
 def test_several_scorers_and_keys_are_metrics(tmp_path: Path) -> None:
     rows = [sample(i, "C") for i in range(4)]
     for i, row in enumerate(rows):
-        row["scores"]["two"] = {"value": {"exact": i % 2 == 0, "length": i + 0.5}, "answer": f"other {i}"}
+        row["scores"]["two"] = {
+            "value": {"exact": i % 2 == 0, "length": i + 0.5},
+            "answer": f"other {i}",
+        }
     path = log(tmp_path / "a", rows)
     found = read(path, metric="two/exact")
     assert found.table["correct"].to_pylist() == [True, False, True, False]
     assert found.texts("output")[0] == "other 0"
     assert read(path, metric=None).meta["metric"] == "match"
-    with pytest.raises(SnapshotError, match=r"two/length \(row 1: 0.5\) is not right or wrong.*match, two/exact"):
+    with pytest.raises(
+        SnapshotError, match=r"two/length \(row 1: 0.5\) is not right or wrong.*match, two/exact"
+    ):
         read(path, metric="two/length")
 
 
@@ -120,7 +154,9 @@ def test_a_sample_without_scores_is_unscored_with_its_reason(tmp_path: Path) -> 
 def test_epochs_are_samples_of_one_item(tmp_path: Path) -> None:
     before = [sample(i, "C", epoch=e) for e in (1, 2) for i in range(5)]
     after = [sample(i, "CI"[e == 2 and i == 3], epoch=e) for e in (1, 2) for i in range(5)]
-    one, other = (read(log(tmp_path / n, rows), metric=None) for n, rows in (("b", before), ("a", after)))
+    one, other = (
+        read(log(tmp_path / n, rows), metric=None) for n, rows in (("b", before), ("a", after))
+    )
     counted = compare(before=one, after=other).all
     assert (counted.n, counted.forgotten, counted.gained) == (5, 0.5, 0)
 
@@ -150,9 +186,19 @@ def test_the_choice_is_the_letter_that_the_scorer_extracted(tmp_path: Path) -> N
 
 def test_options_that_summaries_leave_out_are_in_the_samples(tmp_path: Path) -> None:
     rows = [sample(i, "C", target="A") for i in range(3)]
-    whole = {f"samples/{row['id']}_epoch_1.json": {**row, "choices": ["x", f"y{row['id']}"]} for row in rows}
-    output = {"choices": [{"message": {"content": [{"type": "text", "text": "A it is"}, {"type": "image"}]}}]}
-    packed = {name: json.dumps({**row, "output": output, "events": [{}]}).encode() for name, row in whole.items()}
+    whole = {
+        f"samples/{row['id']}_epoch_1.json": {**row, "choices": ["x", f"y{row['id']}"]}
+        for row in rows
+    }
+    output = {
+        "choices": [
+            {"message": {"content": [{"type": "text", "text": "A it is"}, {"type": "image"}]}}
+        ]
+    }
+    packed = {
+        name: json.dumps({**row, "output": output, "events": [{}]}).encode()
+        for name, row in whole.items()
+    }
     found = read(write_zip(tmp_path / "a", {**members(rows), **packed}), metric=None)
     assert found.ints("k").tolist() == [2, 2, 2]
     assert found.texts("output")[0] == "A it is"
@@ -162,8 +208,20 @@ def test_options_that_summaries_leave_out_are_in_the_samples(tmp_path: Path) -> 
 
 def test_a_question_that_a_summary_shortens_is_read_whole(tmp_path: Path) -> None:
     whole = [sample(i, "C", input=f"{LONG}{i}") for i in range(2)]
-    whole.append(sample(2, "C", input=[{"id": "x", "role": "user", "content": [{"type": "text", "text": f"{LONG}2"}]}]))
-    whole.append(sample(3, "C", input=[{"role": "user", "content": [{"type": "image", "image": "attachment://1"}]}]))
+    whole.append(
+        sample(
+            2,
+            "C",
+            input=[{"id": "x", "role": "user", "content": [{"type": "text", "text": f"{LONG}2"}]}],
+        )
+    )
+    whole.append(
+        sample(
+            3,
+            "C",
+            input=[{"role": "user", "content": [{"type": "image", "image": "attachment://1"}]}],
+        )
+    )
     cut = f"{LONG[:5120]}...\n(content truncated)"
     short = [{**row, "input": cut} for row in whole]
     short[2]["input"] = [{"role": "user", "content": [{"type": "text", "text": cut}]}]
@@ -177,7 +235,11 @@ def test_a_question_that_a_summary_shortens_is_read_whole(tmp_path: Path) -> Non
 
 def test_message_ids_do_not_change_the_question(tmp_path: Path) -> None:
     def message_of(message_id: str, content: Any) -> dict[str, Any]:
-        return sample(1, "C", input=[{"id": message_id, "role": "user", "source": "input", "content": content}])
+        return sample(
+            1,
+            "C",
+            input=[{"id": message_id, "role": "user", "source": "input", "content": content}],
+        )
 
     hashes = [
         read(log(tmp_path / "a", [row]), metric=None).texts("content_hash")[0]
@@ -221,7 +283,9 @@ def test_a_log_without_summaries_is_read_from_its_samples(tmp_path: Path) -> Non
 def test_an_old_log_with_one_score_is_read(tmp_path: Path) -> None:
     row = {**sample(1, "C"), "score": {"value": "C", "answer": "x"}}
     del row["scores"]
-    assert read(as_json(tmp_path / "a", [row]), metric="score").table["correct"].to_pylist() == [True]
+    assert read(as_json(tmp_path / "a", [row]), metric="score").table["correct"].to_pylist() == [
+        True
+    ]
 
 
 def test_no_file_is_written_for_any_name_of_a_member(tmp_path: Path) -> None:
@@ -239,18 +303,41 @@ def test_no_file_is_written_for_any_name_of_a_member(tmp_path: Path) -> None:
         ({"header.json": b'{"eval": {}}', "summaries.json": b'[{"id": 1'}, "is it cut"),
         ({"header.json": b"{}", "summaries.json": b"[]"}, "the log has no samples"),
         ({"readme.txt": b""}, "a ZIP file without header.json or _journal/start.json"),
-        ({"header.json": b"{}", "summaries.json": b'[{"id": null}]'}, "id must be a number or text, got None"),
-        ({"header.json": b"{}", "summaries.json": b'[{"id": 1, "epoch": 0}]'}, "epoch must count from 1, got 0"),
-        ({"header.json": b"{}", "summaries.json": b'[{"id": 1, "epoch": 1e400}]'}, "epoch must count from 1, got inf"),
-        ({"header.json": b"{}", "summaries.json": b'[{"id": 1, "scores": []}]'}, "scores must be an object"),
-        ({"header.json": b"{}", "summaries.json": b'[{"id": 1, "scores": {"a": 1}}]'}, "the score of 'a' must be"),
-        ({"header.json": b"{}", "summaries.json": b'[{"id": 1, "target": 3}]'}, "target must be text or a list"),
+        (
+            {"header.json": b"{}", "summaries.json": b'[{"id": null}]'},
+            "id must be a number or text, got None",
+        ),
+        (
+            {"header.json": b"{}", "summaries.json": b'[{"id": 1, "epoch": 0}]'},
+            "epoch must count from 1, got 0",
+        ),
+        (
+            {"header.json": b"{}", "summaries.json": b'[{"id": 1, "epoch": 1e400}]'},
+            "epoch must count from 1, got inf",
+        ),
+        (
+            {"header.json": b"{}", "summaries.json": b'[{"id": 1, "scores": []}]'},
+            "scores must be an object",
+        ),
+        (
+            {"header.json": b"{}", "summaries.json": b'[{"id": 1, "scores": {"a": 1}}]'},
+            "the score of 'a' must be",
+        ),
+        (
+            {"header.json": b"{}", "summaries.json": b'[{"id": 1, "target": 3}]'},
+            "target must be text or a list",
+        ),
         ({"header.json": b"{}", "summaries.json": b'[{"id": "\xff"}]'}, "not UTF-8 text, at byte"),
-        ({"header.json": b"{}", "summaries.json": b'[{"id": 1}]'}, "none of its 1 samples has a score"),
+        (
+            {"header.json": b"{}", "summaries.json": b'[{"id": 1}]'},
+            "none of its 1 samples has a score",
+        ),
         ({"header.json": b"[]", "summaries.json": b"3"}, "needed an object or a list"),
     ],
 )
-def test_an_error_is_one_sentence_with_its_cause(tmp_path: Path, content: dict[str, bytes], message: str) -> None:
+def test_an_error_is_one_sentence_with_its_cause(
+    tmp_path: Path, content: dict[str, bytes], message: str
+) -> None:
     path = write_zip(tmp_path / "log.eval", content)
     with pytest.raises(SnapshotError, match=message) as caught:
         read(path, metric=None)
@@ -276,18 +363,42 @@ def test_other_files_are_not_recognised(tmp_path: Path) -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.sampled_from(["C", "P", "A"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["value", "content", "a"]), inner),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=4)
+    | st.sampled_from(["C", "P", "A"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["value", "content", "a"]), inner)
+    ),
     max_leaves=5,
 )
-FIELDS = ("id", "epoch", "input", "target", "choices", "scores", "error", "completed", "output", "score")
+FIELDS = (
+    "id",
+    "epoch",
+    "input",
+    "target",
+    "choices",
+    "scores",
+    "error",
+    "completed",
+    "output",
+    "score",
+)
 
 
 @settings(
-    max_examples=250, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=250,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(fields=st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=3), eval_=JSON, status=JSON)
-def test_any_value_in_any_field_is_read_or_one_sentence(tmp_path: Path, fields: Any, eval_: Any, status: Any) -> None:
+def test_any_value_in_any_field_is_read_or_one_sentence(
+    tmp_path: Path, fields: Any, eval_: Any, status: Any
+) -> None:
     document = {"status": status, "eval": eval_, "samples": [{**sample(1, "C"), **fields}]}
     (tmp_path / "a.json").write_text(json.dumps(document))
     assert error_start(tmp_path / "a.json", read) in ("", f"{tmp_path / 'a.json'}: ...")
@@ -303,7 +414,9 @@ def test_real_logs_are_read_or_refused_for_want_of_scores(real_data: Path) -> No
             with pytest.raises(SnapshotError, match=r"none of its (1|10) samples has a score"):
                 read(path, metric=None)
     assert len(found) == 24
-    by_model = {snapshot.meta["model"]: snapshot for snapshot in found.values() if len(snapshot) == 100}
+    by_model = {
+        snapshot.meta["model"]: snapshot for snapshot in found.values() if len(snapshot) == 100
+    }
     before, after = by_model["google/gemini-2.5-flash"], by_model["google/gemini-2.5-pro"]
     counted = compare(before=before, after=after).all
     assert (counted.n, counted.accuracy_before, counted.accuracy_after) == (100, 0.58, 0.66)
@@ -326,8 +439,18 @@ def test_logs_of_inspects_own_writer_are_read(tmp_path: Path, extension: str) ->
     inspect_log = pytest.importorskip("inspect_ai.log")
     made = inspect_log.EvalLog.model_validate(
         {
-            **{"version": 2, "status": "success", "samples": [{**row, "choices": ["x", "y"]} for row in BEFORE]},
-            "eval": {"task": "toy", "model": "m", "created": "2026-01-01T00:00:00+00:00", "dataset": {}, "config": {}},
+            **{
+                "version": 2,
+                "status": "success",
+                "samples": [{**row, "choices": ["x", "y"]} for row in BEFORE],
+            },
+            "eval": {
+                "task": "toy",
+                "model": "m",
+                "created": "2026-01-01T00:00:00+00:00",
+                "dataset": {},
+                "config": {},
+            },
         }
     )
     path = tmp_path / f"log.{extension}"

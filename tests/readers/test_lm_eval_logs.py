@@ -26,7 +26,9 @@ from forgetwatch.snapshot import NONE, NOT_FINITE
 
 SCORES = [(-3.0, -1.5, -2.0), (-1.0, -4.0, -2.5), (-2.0, -3.0, -0.25), (-9.0, -1.0, -1.0)]
 GOLDS = [1, 2, 2, 2]
-ROWS = [choice_row(n, scores, gold) for n, (scores, gold) in enumerate(zip(SCORES, GOLDS, strict=True))]
+ROWS = [
+    choice_row(n, scores, gold) for n, (scores, gold) in enumerate(zip(SCORES, GOLDS, strict=True))
+]
 
 
 def columns(read: Snapshot, *names: str) -> list[Any]:
@@ -42,7 +44,11 @@ def test_a_file_of_multiple_choice_gives_every_column(tmp_path: Path) -> None:
     assert read.table["correct"].to_pylist() == [True, False, True, False]
     assert read.texts("source_prompt_hash").tolist() == ["p0", "p1", "p2", "p3"]
     assert read.table["choice_logprobs"].to_pylist() == [list(scores) for scores in SCORES]
-    assert read.table["choice_chars"].to_pylist() == read.table["choice_bytes"].to_pylist() == [[8, 8, 8]] * 4
+    assert (
+        read.table["choice_chars"].to_pylist()
+        == read.table["choice_bytes"].to_pylist()
+        == [[8, 8, 8]] * 4
+    )
     assert read.floats("margin").tolist() == [0.5, 1.5, 1.75, 0.0]
     weights = np.exp(np.array(SCORES))
     shares = weights[np.arange(4), GOLDS] / weights.sum(axis=1)
@@ -53,9 +59,12 @@ def test_a_file_of_multiple_choice_gives_every_column(tmp_path: Path) -> None:
     assert read.missing("output")
 
 
-def test_results_with_samples_an_array_and_a_file_give_the_same_questions_and_counts(tmp_path: Path) -> None:
+def test_results_with_samples_an_array_and_a_file_give_the_same_questions_and_counts(
+    tmp_path: Path,
+) -> None:
     raw = [
-        choice_row(n, scores, gold, as_file=False) for n, (scores, gold) in enumerate(zip(SCORES, GOLDS, strict=True))
+        choice_row(n, scores, gold, as_file=False)
+        for n, (scores, gold) in enumerate(zip(SCORES, GOLDS, strict=True))
     ]
     paths = [
         write_samples(tmp_path, "arc_easy", ROWS),
@@ -64,7 +73,16 @@ def test_results_with_samples_an_array_and_a_file_give_the_same_questions_and_co
     ]
     file, *others = (load_snapshot(path) for path in paths)
     for other in others:
-        for name in ("content_hash", "task", "k", "gold", "chosen", "correct", "choice_logprobs", "margin"):
+        for name in (
+            "content_hash",
+            "task",
+            "k",
+            "gold",
+            "chosen",
+            "correct",
+            "choice_logprobs",
+            "margin",
+        ):
             assert other.table[name] == file.table[name]
         whole = compare(before=file, after=other).all
         assert (whole.n, whole.forgotten, whole.gained) == (4, 0, 0)
@@ -88,7 +106,10 @@ def test_results_describe_the_run(tmp_path: Path) -> None:
     assert (read.meta["model"], read.meta["num_fewshot"]) == ("org/tuned", {"arc_easy": 3})
     assert "arc_easy: the log holds 3 of the 4 items that the run's results count" in read.notes
     (samples.parent / f"results_{DATE}.json").write_text("{")
-    assert any("cannot be read, so nothing is known of the run" in note for note in load_snapshot(samples).notes)
+    assert any(
+        "cannot be read, so nothing is known of the run" in note
+        for note in load_snapshot(samples).notes
+    )
 
 
 def test_totals_without_samples_are_refused_with_the_remedy(tmp_path: Path) -> None:
@@ -100,26 +121,40 @@ def test_totals_without_samples_are_refused_with_the_remedy(tmp_path: Path) -> N
 
 def test_rows_of_several_filters_are_one_answer(tmp_path: Path) -> None:
     def rows(right: list[int], name: str) -> list[dict[str, Any]]:
-        return [open_row(n, f" A{n}", {"exact_match": value}, filtered=name) for n, value in enumerate(right)]
+        return [
+            open_row(n, f" A{n}", {"exact_match": value}, filtered=name)
+            for n, value in enumerate(right)
+        ]
 
     strict, flexible = rows([1, 0, 0], "strict-match"), rows([1, 1, 0], "flexible-extract")
     one = write_samples(tmp_path / "a", "gsm8k", [*strict, *flexible])
-    mixed = write_samples(tmp_path / "b", "gsm8k", [row for pair in zip(flexible, strict, strict=True) for row in pair])
+    mixed = write_samples(
+        tmp_path / "b",
+        "gsm8k",
+        [row for pair in zip(flexible, strict, strict=True) for row in pair],
+    )
     for path in (one, mixed):
         read = load_snapshot(path, metric="exact_match,flexible-extract")
         assert read.floats("correct").tolist() == [1, 1, 0]
         assert read.texts("output").tolist() == [" A0", " A1", " A2"]
-        assert load_snapshot(path, metric="exact_match,strict-match").floats("correct").tolist() == [1, 0, 0]
+        assert load_snapshot(path, metric="exact_match,strict-match").floats(
+            "correct"
+        ).tolist() == [1, 0, 0]
     read = load_snapshot(one)
     assert read.meta["metric"] == "exact_match,strict-match"
     assert "also there: exact_match,flexible-extract (--metric)" in read.notes[0]
     assert load_snapshot(one, metric="exact_match").meta["metric"] == "exact_match,strict-match"
-    with pytest.raises(SnapshotError, match=r"no metric 'acc' in this log; .* exact_match,strict-match, exact_match,f"):
+    with pytest.raises(
+        SnapshotError,
+        match=r"no metric 'acc' in this log; .* exact_match,strict-match, exact_match,f",
+    ):
         load_snapshot(one, metric="acc")
 
 
 def test_an_answer_that_stands_twice_is_one_item_in_every_filter(tmp_path: Path) -> None:
-    rows = [open_row(n, "x", {"exact_match": n % 2}, filtered=name) for name in "ab" for n in (7, 8, 7)]
+    rows = [
+        open_row(n, "x", {"exact_match": n % 2}, filtered=name) for name in "ab" for n in (7, 8, 7)
+    ]
     read = load_snapshot(write_samples(tmp_path, "t", rows), metric="exact_match,b")
     assert read.texts("item_id").tolist() == ["7", "8"]
     assert read.floats("correct").tolist() == [1, 0]
@@ -129,58 +164,97 @@ def test_an_answer_that_stands_twice_is_one_item_in_every_filter(tmp_path: Path)
         load_snapshot(write_samples(tmp_path, "u", rows), metric="exact_match,b")
 
 
-def test_rows_that_repeat_responses_without_a_filters_name_are_scored_by_another_filter(tmp_path: Path) -> None:
-    rows = [open_row(n, f" A{n}", {"exact_match": int(n < right)}) for right in (1, 3) for n in range(4)]
-    rows = [{name: value for name, value in row.items() if name not in ("filter", "metrics")} for row in rows]
+def test_rows_that_repeat_responses_without_a_filters_name_are_scored_by_another_filter(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        open_row(n, f" A{n}", {"exact_match": int(n < right)}) for right in (1, 3) for n in range(4)
+    ]
+    rows = [
+        {name: value for name, value in row.items() if name not in ("filter", "metrics")}
+        for row in rows
+    ]
     path = write_samples(tmp_path, "t", rows)
     assert load_snapshot(path).floats("correct").tolist() == [1, 0, 0, 0]
-    assert load_snapshot(path, metric="exact_match,filter 2").floats("correct").tolist() == [1, 1, 1, 0]
+    assert load_snapshot(path, metric="exact_match,filter 2").floats("correct").tolist() == [
+        1,
+        1,
+        1,
+        0,
+    ]
 
 
 def test_category_of_a_document_is_read_where_the_paper_has_none(tmp_path: Path) -> None:
-    named = ({"category": "law"}, {"subject": "physics", "category": ""}, {"subject": "history " * 20}, {})
+    named = (
+        {"category": "law"},
+        {"subject": "physics", "category": ""},
+        {"subject": "history " * 20},
+        {},
+    )
     rows = [{**row, "doc": {**row["doc"], **more}} for row, more in zip(ROWS, named, strict=True)]
     read = load_snapshot(write_samples(tmp_path, "mine", rows))
     assert read.texts("category").tolist() == ["law", "physics", "", ""]
-    assert set(load_snapshot(write_samples(tmp_path, "arc_easy", rows)).texts("category")) == {"Logic"}
+    assert set(load_snapshot(write_samples(tmp_path, "arc_easy", rows)).texts("category")) == {
+        "Logic"
+    }
 
 
 def test_questions_pair_in_any_order_and_with_any_id(tmp_path: Path) -> None:
     rng = random.Random(1)
-    after = [{**row, "doc_id": 90 - n, "doc": dict(reversed(row["doc"].items()))} for n, row in enumerate(ROWS)]
+    after = [
+        {**row, "doc_id": 90 - n, "doc": dict(reversed(row["doc"].items()))}
+        for n, row in enumerate(ROWS)
+    ]
     after[0] = {**after[0], "acc": 0.0, "prompt_hash": "chat"}
     rng.shuffle(after)
-    found = compare(before=write_samples(tmp_path, "t", ROWS), after=write_samples(tmp_path / "b", "t", after))
+    found = compare(
+        before=write_samples(tmp_path, "t", ROWS), after=write_samples(tmp_path / "b", "t", after)
+    )
     assert (found.all.n, found.all.forgotten, found.all.gained) == (4, 1, 0)
     assert "prompts that differ by their own tool's hash: 1" in found.notes
 
 
 def test_options_in_another_order_are_another_question(tmp_path: Path) -> None:
     other = choice_row(0, SCORES[0], 0, choices=["option B", "option A", "option C"])
-    paths = write_samples(tmp_path, "t", ROWS), write_samples(tmp_path / "b", "t", [other, *ROWS[1:]])
+    paths = (
+        write_samples(tmp_path, "t", ROWS),
+        write_samples(tmp_path / "b", "t", [other, *ROWS[1:]]),
+    )
     with pytest.raises(MismatchError, match="1 items before and 1 after have no partner"):
         compare(before=paths[0], after=paths[1])
 
 
 def test_older_rows_without_filter_metrics_and_hashes_are_read(tmp_path: Path) -> None:
     older = [
-        {name: value for name, value in row.items() if name not in ("filter", "metrics") and "hash" not in name}
+        {
+            name: value
+            for name, value in row.items()
+            if name not in ("filter", "metrics") and "hash" not in name
+        }
         for row in ROWS
     ]
-    read, newer = (load_snapshot(write_samples(tmp_path / str(n), "t", rows)) for n, rows in enumerate((older, ROWS)))
+    read, newer = (
+        load_snapshot(write_samples(tmp_path / str(n), "t", rows))
+        for n, rows in enumerate((older, ROWS))
+    )
     for name in ("content_hash", "correct", "chosen", "gold"):
         assert read.table[name] == newer.table[name]
     assert read.missing("source_prompt_hash")
 
 
 @pytest.mark.parametrize(
-    ("metric", "chosen", "norm"), [("acc", 0, "sum"), ("acc_norm", 1, "chars"), ("acc_bytes", 2, "bytes")]
+    ("metric", "chosen", "norm"),
+    [("acc", 0, "sum"), ("acc_norm", 1, "chars"), ("acc_bytes", 2, "bytes")],
 )
-def test_each_metric_has_its_own_choice(tmp_path: Path, metric: str, chosen: int, norm: str) -> None:
+def test_each_metric_has_its_own_choice(
+    tmp_path: Path, metric: str, chosen: int, norm: str
+) -> None:
     choices = ["a", "abcdefgh", "ééééééé"]  # 1, 8 and 7 characters; 1, 8 and 14 bytes
     scores = [-1.0, -2.0, -3.0]
     metrics = {"acc": 1.0, "acc_norm": 0.0, "acc_bytes": 0.0}
-    path = write_samples(tmp_path, "t", [choice_row(0, scores, 0, choices=choices, metrics=metrics)])
+    path = write_samples(
+        tmp_path, "t", [choice_row(0, scores, 0, choices=choices, metrics=metrics)]
+    )
     read = load_snapshot(path, metric=metric)
     assert read.ints("chosen").tolist() == [chosen]
     assert read.floats("correct").tolist() == [metrics[metric]]
@@ -193,7 +267,9 @@ def test_each_metric_has_its_own_choice(tmp_path: Path, metric: str, chosen: int
 
 
 def test_acc_mutual_info_halves_the_options(tmp_path: Path) -> None:
-    row = choice_row(0, [-1.0, -2.0, -1.0, -5.0], 1, choices=["x", "y", "x", "y"], metrics={"acc": 0.0})
+    row = choice_row(
+        0, [-1.0, -2.0, -1.0, -5.0], 1, choices=["x", "y", "x", "y"], metrics={"acc": 0.0}
+    )
     row |= {"acc_mutual_info": 1.0, "metrics": ["acc", "acc_mutual_info"]}
     path = write_samples(tmp_path, "t", [row])
     read = load_snapshot(path, metric="acc_mutual_info")
@@ -206,8 +282,15 @@ def test_acc_mutual_info_halves_the_options(tmp_path: Path) -> None:
 def test_gold_follows_from_right_and_wrong_if_the_context_varies(tmp_path: Path) -> None:
     rows = []
     for n, (scores, right) in enumerate([((-2.0, -1.0), 1.0), ((-2.0, -1.0), 0.0)]):
-        requests = {f"gen_args_{o}": {"arg_0": f"{n} and then {o}", "arg_1": " it rained."} for o in range(2)}
-        rows.append(choice_row(n, scores, 0, metrics={"acc": right}, arguments=requests, target="it rained."))
+        requests = {
+            f"gen_args_{o}": {"arg_0": f"{n} and then {o}", "arg_1": " it rained."}
+            for o in range(2)
+        }
+        rows.append(
+            choice_row(
+                n, scores, 0, metrics={"acc": right}, arguments=requests, target="it rained."
+            )
+        )
     read = load_snapshot(write_samples(tmp_path, "winogrande", rows))
     assert columns(read, "k", "chosen", "gold") == [[2, 2], [1, 1], [1, 0]]
     assert read.missing("choice_chars")
@@ -242,41 +325,67 @@ def test_repeats_are_samples_if_each_has_a_metric_value(tmp_path: Path) -> None:
     together = [open_row(n, "", {"exact_match": n}, resps=[["a", "b", "c"]]) for n in range(2)]
     read = load_snapshot(write_samples(tmp_path / "b", "t", together))
     assert columns(read, "item_id", "sample", "output") == [["0", "1"], [0, 0], ["a", "a"]]
-    mixed = [*together, *(open_row(0, "", {"all": [1, 1, 0]}, resps=[["a", "b", "c"]], filtered="f"),)]
-    with pytest.raises(SnapshotError, match="line 3: 3 repeats have a metric, and 1 under another filter"):
+    mixed = [
+        *together,
+        *(open_row(0, "", {"all": [1, 1, 0]}, resps=[["a", "b", "c"]], filtered="f"),),
+    ]
+    with pytest.raises(
+        SnapshotError, match="line 3: 3 repeats have a metric, and 1 under another filter"
+    ):
         load_snapshot(write_samples(tmp_path / "c", "t", mixed))
 
 
 def test_an_answer_without_a_metric_value_is_unscored(tmp_path: Path) -> None:
-    rows = [open_row(n, "x", {"exact_match": value}) for n, value in enumerate([1, None, float("nan"), 0])]
+    rows = [
+        open_row(n, "x", {"exact_match": value})
+        for n, value in enumerate([1, None, float("nan"), 0])
+    ]
     read = load_snapshot(write_samples(tmp_path, "t", rows))
     assert read.table["correct"].to_pylist() == [True, None, None, False]
-    assert read.texts("outcome").tolist() == ["ok", *["unscored: no exact_match in the log"] * 2, "ok"]
+    assert read.texts("outcome").tolist() == [
+        "ok",
+        *["unscored: no exact_match in the log"] * 2,
+        "ok",
+    ]
 
 
 def test_one_logged_likelihood_is_no_choice(tmp_path: Path) -> None:
     rows = [choice_row(0, [-1.0], 0, metrics={"acc": 1})]
     assert load_snapshot(write_samples(tmp_path, "lambada", rows)).missing("k")
-    only = write_json(tmp_path / "o.json", results({"t": rows}, config={"output_type": "multiple_choice"}))
+    only = write_json(
+        tmp_path / "o.json", results({"t": rows}, config={"output_type": "multiple_choice"})
+    )
     assert load_snapshot(only).ints("k").tolist() == [1]
 
 
 @pytest.mark.parametrize(
-    "value", [0.5, [1, 1], ["a", "b"], "[0.1 0.9]", {"gold": 1}, 1e400, 10**400, -1, "C", [[[[[[[[1]]]]]]]]]
+    "value",
+    [0.5, [1, 1], ["a", "b"], "[0.1 0.9]", {"gold": 1}, 1e400, 10**400, -1, "C", [[[[[[[[1]]]]]]]]],
 )
-def test_a_metric_that_is_no_correctness_is_refused_with_its_value(tmp_path: Path, value: Any) -> None:
+def test_a_metric_that_is_no_correctness_is_refused_with_its_value(
+    tmp_path: Path, value: Any
+) -> None:
     rows = [open_row(0, "x", {"score": 1}), open_row(1, "x", {"score": value})]
     path = write_samples(tmp_path, "t", rows)
-    with pytest.raises(SnapshotError, match=r"no metric in this log is right or wrong .* score \(row 2: "):
+    with pytest.raises(
+        SnapshotError, match=r"no metric in this log is right or wrong .* score \(row 2: "
+    ):
         load_snapshot(path)
-    with pytest.raises(SnapshotError, match=r"score \(row 2: .*\) is not right or wrong for each item"):
+    with pytest.raises(
+        SnapshotError, match=r"score \(row 2: .*\) is not right or wrong for each item"
+    ):
         load_snapshot(path, metric="score")
 
 
 def test_different_metrics_are_not_compared(tmp_path: Path) -> None:
     with_norm = [{**row, "acc_norm": 1.0, "metrics": ["acc", "acc_norm"]} for row in ROWS]
-    before, after = write_samples(tmp_path, "t", with_norm), write_samples(tmp_path / "b", "t", ROWS)
-    with pytest.raises(MismatchError, match=r"graded by acc_norm and .* by acc; name a metric that both have"):
+    before, after = (
+        write_samples(tmp_path, "t", with_norm),
+        write_samples(tmp_path / "b", "t", ROWS),
+    )
+    with pytest.raises(
+        MismatchError, match=r"graded by acc_norm and .* by acc; name a metric that both have"
+    ):
         compare(before=load_snapshot(before, metric="acc_norm"), after=after)
     with pytest.raises(SnapshotError, match="no metric 'acc_norm'"):
         compare(before=before, after=after, metric="acc_norm")
@@ -287,7 +396,9 @@ def test_the_latest_run_of_each_task_in_a_folder_counts(tmp_path: Path) -> None:
     wrong = [{**row, "acc": 0.0} for row in ROWS]
     write_samples(home, "arc_easy", ROWS, date="2026-03-01T00-00-00.1")
     write_samples(home, "arc_easy", wrong, date="2025-12-31T23-59-59.9")
-    write_samples(home, "gsm_8k", [open_row(0, "x", {"exact_match": 1})], date="2024-01-01T00-00-00")
+    write_samples(
+        home, "gsm_8k", [open_row(0, "x", {"exact_match": 1})], date="2024-01-01T00-00-00"
+    )
     (home / "samples_notes.txt").write_text("nothing of the harness")
     for folder in (home, tmp_path / "out"):
         read = load_snapshot(folder)
@@ -296,7 +407,9 @@ def test_the_latest_run_of_each_task_in_a_folder_counts(tmp_path: Path) -> None:
         assert read.meta["metrics"] == {"arc_easy": "acc", "gsm_8k": "exact_match"}
         assert "right or wrong is exact_match where there is no acc: gsm_8k" in read.notes
     write_samples(tmp_path / "out" / "org__tuned", "arc_easy", ROWS)
-    with pytest.raises(SnapshotError, match="got 2 folders with samples: org__model, org__tuned; give one of them"):
+    with pytest.raises(
+        SnapshotError, match="got 2 folders with samples: org__model, org__tuned; give one of them"
+    ):
         load_snapshot(tmp_path / "out")
 
 
@@ -308,7 +421,9 @@ def test_the_latest_run_of_each_task_in_a_folder_counts(tmp_path: Path) -> None:
         ({"filter": ["none"]}, "line 2: the filter must be text, got list"),
     ],
 )
-def test_a_field_of_the_wrong_type_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_a_field_of_the_wrong_type_is_named(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
     with pytest.raises(SnapshotError, match=message):
         load_snapshot(write_samples(tmp_path, "t", [ROWS[0], {**ROWS[1], **change}]))
 
@@ -323,7 +438,8 @@ def test_a_cut_file_and_a_row_without_its_question_are_named(tmp_path: Path) -> 
     whole = json.dumps(results({"t": ROWS}))
     (tmp_path / "cut.json").write_text(whole[:-2])
     with pytest.raises(
-        SnapshotError, match=r"cut.json: needed JSON: Unterminated string .* .near byte .*is the file cut"
+        SnapshotError,
+        match=r"cut.json: needed JSON: Unterminated string .* .near byte .*is the file cut",
     ):
         load_snapshot(tmp_path / "cut.json")
 
@@ -334,11 +450,17 @@ def test_a_saved_snapshot_holds_one_metric(tmp_path: Path) -> None:
     save_snapshot(read, path)
     for metric in (None, "acc", "acc,none"):
         assert load_snapshot(path, metric=metric).table == read.table
-    with pytest.raises(SnapshotError, match="no metric 'acc_norm' to choose; the snapshot has only acc"):
+    with pytest.raises(
+        SnapshotError, match="no metric 'acc_norm' to choose; the snapshot has only acc"
+    ):
         load_snapshot(path, metric="acc_norm")
     # A file that forgetwatch scored has no metric, and a choice among them is not silently ignored.
-    save_snapshot(replace(read, meta={"scorer": "forgetwatch-ll@1", "probe": {"norm": "sum"}}), path)
-    with pytest.raises(SnapshotError, match=r"no metric 'acc' to choose; forgetwatch scored it.*leave out the m"):
+    save_snapshot(
+        replace(read, meta={"scorer": "forgetwatch-ll@1", "probe": {"norm": "sum"}}), path
+    )
+    with pytest.raises(
+        SnapshotError, match=r"no metric 'acc' to choose; forgetwatch scored it.*leave out the m"
+    ):
         load_snapshot(path, metric="acc")
     table = tmp_path / "a.csv"
     table.write_text("item_id,correct\na,1\n")
@@ -347,15 +469,22 @@ def test_a_saved_snapshot_holds_one_metric(tmp_path: Path) -> None:
 
 def test_renamed_files_of_one_task_pair(tmp_path: Path) -> None:
     before, after = (
-        write_samples(tmp_path, "t", ROWS).rename(tmp_path / f"{name}.log") for name in ("before", "after")
+        write_samples(tmp_path, "t", ROWS).rename(tmp_path / f"{name}.log")
+        for name in ("before", "after")
     )
     assert compare(before=before, after=after).all.n == 4
 
 
 def test_settings_of_the_harness_that_differ_are_noted(tmp_path: Path) -> None:
     before, after = results({"t": ROWS, "u": ROWS}), results({"t": ROWS, "u": ROWS})
-    after |= {"n-shot": {"t": 3, "u": 0}, "versions": {"t": 1.0, "u": 2.0}, "chat_template_sha": "abc"}
-    found = compare(before=write_json(tmp_path / "b.json", before), after=write_json(tmp_path / "a.json", after))
+    after |= {
+        "n-shot": {"t": 3, "u": 0},
+        "versions": {"t": 1.0, "u": 2.0},
+        "chat_template_sha": "abc",
+    }
+    found = compare(
+        before=write_json(tmp_path / "b.json", before), after=write_json(tmp_path / "a.json", after)
+    )
     assert "examples in the prompt differ: u 3 and 0" in found.notes
     assert "versions of the task differ: t 2.0 and 1.0" in found.notes
     assert "a chat template was used after only" in found.notes
@@ -370,7 +499,9 @@ def test_different_filters_are_not_compared(tmp_path: Path) -> None:
         write_samples(tmp_path / name, "t", [open_row(0, "x", {"exact_match": 1}, filtered=name)])
         for name in ("strict", "flexible", "none")
     ]
-    with pytest.raises(MismatchError, match=r"graded by exact_match,strict and .* by exact_match,flexible; name a"):
+    with pytest.raises(
+        MismatchError, match=r"graded by exact_match,strict and .* by exact_match,flexible; name a"
+    ):
         compare(before=paths[0], after=paths[1])
     assert compare(before=paths[0], after=paths[2]).all.retained == 1  # older logs name no filter
 
@@ -391,7 +522,10 @@ def test_progress_ends_at_the_last_byte(tmp_path: Path) -> None:
 
 
 def test_gold_is_null_if_the_log_does_not_determine_it(tmp_path: Path) -> None:
-    rows = [choice_row(0, SCORES[1], 9, metrics={"acc": 0.0}), choice_row(1, SCORES[0], 9, metrics={"acc": 1.0})]
+    rows = [
+        choice_row(0, SCORES[1], 9, metrics={"acc": 0.0}),
+        choice_row(1, SCORES[0], 9, metrics={"acc": 1.0}),
+    ]
     read = load_snapshot(write_samples(tmp_path, "t", rows))
     assert read.ints("gold").tolist() == [NONE, 1]
     assert read.ints("chosen").tolist() == [0, 1]
@@ -419,7 +553,9 @@ def test_choices_agree_with_what_was_logged(
 ) -> None:
     named = np.zeros(len(scores), bool)
     named[golds] = True
-    found = reconcile(np.array(scores, float), np.array([len(scores)]), named, np.array([right], np.int8))
+    found = reconcile(
+        np.array(scores, float), np.array([len(scores)]), named, np.array([right], np.int8)
+    )
     assert found.chosen.tolist() == [chosen]
     assert np.flatnonzero(found.golds).tolist() == completed
     assert found.first_gold.tolist() == [min(completed, default=NONE)]
@@ -499,14 +635,27 @@ def test_an_answer_whose_scores_are_not_finite_is_wrong_and_counted(
 ) -> None:
     found = table(tmp_path, suffix, choice_logprobs=logprobs)
     assert found.table["choice_logprobs"].to_pylist() == [[-1, -2, -3], None, [-1, -2, -3]]
-    assert found.notes == ("answers whose log-likelihoods are not finite, and that count as wrong: 1 of 3",)
-    columns = {name: found.table[name][1].as_py() for name in ("outcome", "correct", "chosen", "gold_share", "margin")}
-    assert columns == {"outcome": NOT_FINITE, "correct": False, "chosen": None, "gold_share": 0.0, "margin": None}
+    assert found.notes == (
+        "answers whose log-likelihoods are not finite, and that count as wrong: 1 of 3",
+    )
+    columns = {
+        name: found.table[name][1].as_py()
+        for name in ("outcome", "correct", "chosen", "gold_share", "margin")
+    }
+    assert columns == {
+        "outcome": NOT_FINITE,
+        "correct": False,
+        "chosen": None,
+        "gold_share": 0.0,
+        "margin": None,
+    }
     assert found.table["correct"].to_pylist() == [True, False, True]
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
-def test_an_option_without_a_number_makes_the_items_scores_missing(tmp_path: Path, suffix: str) -> None:
+def test_an_option_without_a_number_makes_the_items_scores_missing(
+    tmp_path: Path, suffix: str
+) -> None:
     found = table(tmp_path, suffix, choice_logprobs=[-1.0, None, -3.0])
     assert found.table["choice_logprobs"][1].as_py() is None
     assert (found.is_not_finite.any(), found.table["correct"].to_pylist()) == (False, [True] * 3)
@@ -515,13 +664,24 @@ def test_an_option_without_a_number_makes_the_items_scores_missing(tmp_path: Pat
 @pytest.mark.parametrize("broken", [10, 200])
 def test_known_answers_that_are_not_finite_after_are_lost(tmp_path: Path, broken: int) -> None:
     """200 right answers, of which 100 were clearly known, and 20 wrong; the first ones have NaN after."""
-    scores = [[-1.0, -9.0, -9.0, -9.0] if row % 2 else [-2.0, -2.1, -2.2, -2.3] for row in range(200)]
-    rows = [{"item_id": str(n), **GOOD, "k": 4, "choice_logprobs": values} for n, values in enumerate(scores)]
-    rows = [{name: value for name, value in row.items() if name not in ("gold_share", "margin")} for row in rows]
+    scores = [
+        [-1.0, -9.0, -9.0, -9.0] if row % 2 else [-2.0, -2.1, -2.2, -2.3] for row in range(200)
+    ]
+    rows = [
+        {"item_id": str(n), **GOOD, "k": 4, "choice_logprobs": values}
+        for n, values in enumerate(scores)
+    ]
+    rows = [
+        {name: value for name, value in row.items() if name not in ("gold_share", "margin")}
+        for row in rows
+    ]
     wrong = {"gold": 1, "correct": False, "choice_logprobs": [-1.0, -9.0, -9.0, -9.0]}
     rows += [{**rows[0], "item_id": f"w{n}", **wrong} for n in range(20)]
     after = [{**row, "choice_logprobs": [math.nan] * 4} for row in rows[:broken]] + rows[broken:]
-    found = compare(before=write_table(tmp_path / "a.parquet", rows), after=write_table(tmp_path / "b.parquet", after))
+    found = compare(
+        before=write_table(tmp_path / "a.parquet", rows),
+        after=write_table(tmp_path / "b.parquet", after),
+    )
     values = [found.all[name] for name in ("known", "known_lost", "known_lost_net")]
     assert values == [100, broken / 2, broken / 2]
 
@@ -537,14 +697,22 @@ def test_minus_infinity_for_one_option_is_a_score(tmp_path: Path, suffix: str) -
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"choice_logprobs": [-1.0, math.inf, -3.0]}, "choice_logprobs has plus infinity.*leave the item's list empty"),
-        ({"choice_logprobs": [-1.0, -2.0]}, "one value of choice_logprobs for each of the 3 options, got 2; correct k"),
+        (
+            {"choice_logprobs": [-1.0, math.inf, -3.0]},
+            "choice_logprobs has plus infinity.*leave the item's list empty",
+        ),
+        (
+            {"choice_logprobs": [-1.0, -2.0]},
+            "one value of choice_logprobs for each of the 3 options, got 2; correct k",
+        ),
         ({"gold_share": 70.0}, "needed gold_share from 0 to 1, got 70; divide percentages by 100"),
         ({"gold_share": -0.2}, "needed gold_share from 0 to 1, got -0.2$"),
         ({"gold_share": math.inf}, "needed gold_share from 0 to 1, got inf$"),
     ],
 )
-def test_an_impossible_score_is_refused_by_row(tmp_path: Path, suffix: str, values: dict[str, Any], says: str) -> None:
+def test_an_impossible_score_is_refused_by_row(
+    tmp_path: Path, suffix: str, values: dict[str, Any], says: str
+) -> None:
     with pytest.raises(SnapshotError, match=rf"t{suffix}: row 2 \(item 'b'\): .*{says}"):
         table(tmp_path, suffix, **values)
 
@@ -567,12 +735,17 @@ def test_a_log_counts_items_without_usable_scores(tmp_path: Path) -> None:
     rows = [choice_row(number, scores, 0) for number, scores in enumerate(logged)]
     found = load_snapshot(write_samples(tmp_path, "t", rows))
     assert found.table["choice_logprobs"].to_pylist() == [[-1.0, -2.0], None, None]
-    assert "answers whose log-likelihoods are not finite, and that count as wrong: 2 of 3" in found.notes
+    assert (
+        "answers whose log-likelihoods are not finite, and that count as wrong: 2 of 3"
+        in found.notes
+    )
     assert found.is_not_finite.tolist() == [False, True, True]
 
 
 def test_a_log_with_plus_infinity_is_refused_by_line(tmp_path: Path) -> None:
-    path = write_samples(tmp_path, "t", [choice_row(0, [-1.0, -2.0], 0), choice_row(1, [math.inf, -2.0], 0)])
+    path = write_samples(
+        tmp_path, "t", [choice_row(0, [-1.0, -2.0], 0), choice_row(1, [math.inf, -2.0], 0)]
+    )
     with pytest.raises(SnapshotError, match=r"line 2: needed a log-likelihood, got .inf.;"):
         load_snapshot(path)
 
@@ -581,7 +754,8 @@ def test_one_question_with_unlike_numbers_of_options_is_refused_by_name(tmp_path
     def side(name: str, k: int) -> Path:
         rows = [{"item_id": "a", "k": 4}, {"item_id": "b", "k": k}]
         return write_jsonl(
-            tmp_path / name, [{"task": "t", "content_hash": row["item_id"], "correct": 1, **row} for row in rows]
+            tmp_path / name,
+            [{"task": "t", "content_hash": row["item_id"], "correct": 1, **row} for row in rows],
         )
 
     says = (
@@ -593,9 +767,13 @@ def test_one_question_with_unlike_numbers_of_options_is_refused_by_name(tmp_path
     assert compare(before=side("before.jsonl", 4), after=side("after.jsonl", 4)).all.n == 2
 
 
-def test_without_hashes_an_item_with_another_number_of_options_is_another_question(tmp_path: Path) -> None:
+def test_without_hashes_an_item_with_another_number_of_options_is_another_question(
+    tmp_path: Path,
+) -> None:
     def side(name: str, k: int) -> Path:
-        return write_jsonl(tmp_path / name, [{"item_id": i, "correct": 1, "k": 4 if i == "a" else k} for i in "ab"])
+        return write_jsonl(
+            tmp_path / name, [{"item_id": i, "correct": 1, "k": 4 if i == "a" else k} for i in "ab"]
+        )
 
     with pytest.raises(MismatchError, match="1 ids have unlike questions"):
         compare(before=side("before.jsonl", 4), after=side("after.jsonl", 5))
@@ -605,7 +783,10 @@ def test_a_file_compared_with_itself_is_noted(tmp_path: Path) -> None:
     table(tmp_path, ".jsonl")
     path, copy = tmp_path / "t.jsonl", tmp_path / "u.jsonl"
     copy.write_bytes(path.read_bytes())
-    assert compare(before=path, after=path).notes[0] == "both sides are one file, so that nothing can differ"
+    assert (
+        compare(before=path, after=path).notes[0]
+        == "both sides are one file, so that nothing can differ"
+    )
     assert compare(before=path, after=copy).notes[0].startswith("both sides have equal rows")
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     write_jsonl(copy, [{**row, "margin": 2.0} for row in rows])

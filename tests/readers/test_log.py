@@ -47,7 +47,12 @@ def test_categories_are_the_papers_and_else_those_of_the_log() -> None:
     made.add(task="mmlu_anatomy", item_id="b", question=1, metrics={"acc": 0}, category="own")
     made.add(task="unheard_of", item_id="c", question=1, metrics={"acc": 0}, category="own")
     made.add(task="unheard_of", item_id="d", question=1, metrics={"acc": 0})
-    assert made.snapshot("acc", {}).texts("category").tolist() == ["Science/Tech", "Science/Tech", "own", ""]
+    assert made.snapshot("acc", {}).texts("category").tolist() == [
+        "Science/Tech",
+        "Science/Tech",
+        "own",
+        "",
+    ]
 
 
 def test_each_task_uses_the_metric_or_its_own_first() -> None:
@@ -62,7 +67,9 @@ def test_each_task_uses_the_metric_or_its_own_first() -> None:
     assert read.texts("outcome")[3] == "unscored: no metric of the task is right or wrong"
     assert "right or wrong is em where there is no acc: two" in read.notes
     assert made.metric("acc,none") == "acc"
-    with pytest.raises(SnapshotError, match=r"f1 \(row 4: 0.5\) is not right or wrong .*: acc, acc,x, em, zeta"):
+    with pytest.raises(
+        SnapshotError, match=r"f1 \(row 4: 0.5\) is not right or wrong .*: acc, acc,x, em, zeta"
+    ):
         made.metric("f1")
 
 
@@ -78,7 +85,14 @@ def test_words_and_numbers_for_right_and_wrong_are_read() -> None:
     made = Log(Path("some.log"), "tool")
     for number, value in enumerate([1, 0.0, True, "False", "1.0", None]):
         made.add(task="t", item_id=str(number), question=number, metrics={"acc": value})
-    assert made.snapshot("acc", {}).table["correct"].to_pylist() == [True, False, True, False, True, None]
+    assert made.snapshot("acc", {}).table["correct"].to_pylist() == [
+        True,
+        False,
+        True,
+        False,
+        True,
+        None,
+    ]
 
 
 def test_an_empty_log_an_unknown_column_and_a_question_that_is_no_json_are_refused() -> None:
@@ -88,7 +102,9 @@ def test_an_empty_log_an_unknown_column_and_a_question_that_is_no_json_are_refus
         log().add(task="t", item_id="a", question=1, metrics={}, colour=3)
     with pytest.raises(SnapshotError, match="the question of item 'a' cannot be read"):
         log().add(task="t", item_id="a", question={1, 2}, metrics={})
-    with pytest.raises(SnapshotError, match=r"no metric in this log is right or wrong .* it has none"):
+    with pytest.raises(
+        SnapshotError, match=r"no metric in this log is right or wrong .* it has none"
+    ):
         Log(Path("some.log"), "tool").metric(None)
 
 
@@ -104,12 +120,42 @@ def test_an_unnamed_item_that_comes_again_is_another_item() -> None:
 
 ROWS = [choice_row(n, (-2.0 - n, -1.5, -3.0), n % 3) for n in range(4)]
 ROWS += [choice_row(4, (-1.0, -2.0), 1, metrics={"acc": 0.0, "acc_norm": 1.0})]
-OPEN = [open_row(10 + n, " é 😀", {"exact_match": n % 2}, filtered=name) for name in ("a", "b") for n in range(3)]
+OPEN = [
+    open_row(10 + n, " é 😀", {"exact_match": n % 2}, filtered=name)
+    for name in ("a", "b")
+    for n in range(3)
+]
 LINES = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in [*ROWS, *OPEN]).encode()
 DOCUMENT = json.dumps(results({"t": ROWS, "u": OPEN}), ensure_ascii=False, indent=1).encode()
 
-ODD: list[Any] = [None, True, 0, -1, 1e400, -1e400, float("nan"), 10**400, "", "x", "\x00", "\ud800", "1", [], [[]], {}]
-ODD += [[[["-1.0", "False"]]], [1, 2], {"a": 1}, [[None]], [[1, 2, 3]], ["exact_match"], "[0, 1]", {"gen_args_0": 3}]
+ODD: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    1e400,
+    -1e400,
+    float("nan"),
+    10**400,
+    "",
+    "x",
+    "\x00",
+    "\ud800",
+    "1",
+    [],
+    [[]],
+    {},
+]
+ODD += [
+    [[["-1.0", "False"]]],
+    [1, 2],
+    {"a": 1},
+    [[None]],
+    [[1, 2, 3]],
+    ["exact_match"],
+    "[0, 1]",
+    {"gen_args_0": 3},
+]
 
 few = settings(max_examples=60, derandomize=True)
 
@@ -136,7 +182,9 @@ def read(content: bytes) -> Snapshot | None:
 @pytest.mark.parametrize("content", [LINES, DOCUMENT], ids=["lines", "document"])
 @given(data=st.data())
 @few
-def test_a_log_cut_at_any_byte_is_refused_or_holds_the_rows_before(content: bytes, data: st.DataObject) -> None:
+def test_a_log_cut_at_any_byte_is_refused_or_holds_the_rows_before(
+    content: bytes, data: st.DataObject
+) -> None:
     end = data.draw(st.integers(0, len(content) - 1))
     found = read(content[:end])
     if content is DOCUMENT:
@@ -158,7 +206,8 @@ def test_the_order_of_the_lines_changes_nothing(order: list[int]) -> None:
     assert found is not None
     for metric in ("correct", "k", "gold", "chosen", "choice_logprobs", "output", "item_id"):
         sides = [
-            dict(zip(one.texts("content_hash"), one.table[metric].to_pylist(), strict=True)) for one in (whole, found)
+            dict(zip(one.texts("content_hash"), one.table[metric].to_pylist(), strict=True))
+            for one in (whole, found)
         ]
         if metric != "correct" or whole.meta["metric"] == found.meta["metric"]:
             assert sides[0] == sides[1]
@@ -224,13 +273,17 @@ def test_a_wrong_type_in_any_part_of_results_is_refused_or_ignored(name: str, va
 @few
 def test_any_byte_changed_is_refused_or_read(content: bytes, data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(content) - 1))
-    byte = data.draw(st.sampled_from([0, 0x22, 0x5B, 0x5D, 0x7B, 0x7D, 0x2C, 0x80, 0xC3, 0xFF, 0x39]))
+    byte = data.draw(
+        st.sampled_from([0, 0x22, 0x5B, 0x5D, 0x7B, 0x7D, 0x2C, 0x80, 0xC3, 0xFF, 0x39])
+    )
     found = read(content[:index] + bytes([byte]) + content[index + 1 :])
     assert found is None or len(found) >= len(ROWS)
 
 
 @pytest.mark.parametrize("depth", [200, 900, 5_000, 200_000])
-@pytest.mark.parametrize("field", ["doc", "target", "doc_id", "resps", "acc", "arguments", "metrics"])
+@pytest.mark.parametrize(
+    "field", ["doc", "target", "doc_id", "resps", "acc", "arguments", "metrics"]
+)
 def test_deep_nesting_is_refused_or_read(depth: int, field: str) -> None:
     deep = "[" * depth + "1" + "]" * depth
     row = json.dumps({**ROWS[0], field: "HERE"}).replace('"HERE"', deep).encode()
@@ -244,7 +297,8 @@ def test_deep_nesting_is_refused_or_read(depth: int, field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", ["1" * 5000, "1e400", "-1e400", "NaN", "Infinity", "-Infinity", "1" * 400, "0." + "3" * 3000]
+    "number",
+    ["1" * 5000, "1e400", "-1e400", "NaN", "Infinity", "-Infinity", "1" * 400, "0." + "3" * 3000],
 )
 def test_numbers_of_any_size_are_refused_or_read(number: str) -> None:
     line = json.dumps({**ROWS[0], "resps": [[["HERE", False]], [[-1.0, False]]], "acc": "THERE"})
@@ -259,7 +313,8 @@ def test_numbers_of_any_size_are_refused_or_read(number: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "noise", [b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b'{"doc_id":', b"[", b"[[", b"{", b"[{"]
+    "noise",
+    [b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b'{"doc_id":', b"[", b"[[", b"{", b"[{"],
 )
 def test_noise_at_either_end_is_refused_or_read(noise: bytes) -> None:
     for content in (LINES, DOCUMENT):
@@ -279,7 +334,9 @@ print(int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
 
 
 @pytest.mark.full(reason="memory that is measured")
-@pytest.mark.skipif(sys.platform != "linux", reason="the highest memory of a process is read from /proc")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="the highest memory of a process is read from /proc"
+)
 @pytest.mark.parametrize("shape", ["choices", "outputs", "document", "small rows"])
 def test_memory_stays_under_four_times_the_file_and_100_mb(tmp_path: Path, shape: str) -> None:
     rows = {
@@ -293,11 +350,17 @@ def test_memory_stays_under_four_times_the_file_and_100_mb(tmp_path: Path, shape
     with path.open("w", encoding="utf-8") as file:
         file.write('{"results": {}, "samples": {"t": [' if shape == "document" else "")
         for number in range(count):
-            file.write(("," if number and shape == "document" else "") + json.dumps(make(number), ensure_ascii=False))
+            file.write(
+                ("," if number and shape == "document" else "")
+                + json.dumps(make(number), ensure_ascii=False)
+            )
             file.write("\n")
         file.write("]}}" if shape == "document" else "")
     done = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(path), str(count)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", MEASURE, str(path), str(count)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert int(done.stdout) < 4 * path.stat().st_size + 100 * 10**6
 
@@ -307,7 +370,12 @@ TEXT = b"what a log says, and says again. " * 50_000
 
 @pytest.mark.parametrize("method", [STORED, DEFLATED, ZSTANDARD])
 def test_members_are_read_unchanged(tmp_path: Path, method: int) -> None:
-    members = {"header.json": b"{}", "samples/ü_1.json": "ä".encode() * 9, "empty": b"", "large": TEXT}
+    members = {
+        "header.json": b"{}",
+        "samples/ü_1.json": "ä".encode() * 9,
+        "empty": b"",
+        "large": TEXT,
+    }
     with Archive(
         write_zip(tmp_path / "a", {k: v for k, v in members.items() if k.isascii()}, method=method)
     ) as archive:
@@ -324,10 +392,15 @@ def test_archives_of_pythons_zipfile_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", [DEFLATED, ZSTANDARD])
-def test_a_member_above_the_limit_is_refused_before_it_fills_memory(tmp_path: Path, method: int) -> None:
+def test_a_member_above_the_limit_is_refused_before_it_fills_memory(
+    tmp_path: Path, method: int
+) -> None:
     path = write_zip(tmp_path / "bomb", {"summaries.json": bytes(150 * 2**20)}, method=method)
     tracemalloc.start()
-    with Archive(path) as archive, pytest.raises(SnapshotError, match=r"'summaries\.json' grows from .* no log does"):
+    with (
+        Archive(path) as archive,
+        pytest.raises(SnapshotError, match=r"'summaries\.json' grows from .* no log does"),
+    ):
         archive.read("summaries.json")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -335,7 +408,9 @@ def test_a_member_above_the_limit_is_refused_before_it_fills_memory(tmp_path: Pa
 
 
 def test_the_limit_counts_all_members_together(tmp_path: Path) -> None:
-    path = write_zip(tmp_path / "bombs", {f"{i}": bytes(40 * 2**20) for i in range(2)}, method=ZSTANDARD)
+    path = write_zip(
+        tmp_path / "bombs", {f"{i}": bytes(40 * 2**20) for i in range(2)}, method=ZSTANDARD
+    )
     with Archive(path) as archive:
         archive.read("0")
         with pytest.raises(SnapshotError, match="'1' grows from"):
@@ -359,7 +434,10 @@ def test_an_unknown_packing_is_refused_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", [STORED, DEFLATED, ZSTANDARD])
 def test_a_wrong_size_in_the_directory_is_refused(tmp_path: Path, method: int) -> None:
     path = write_zip(tmp_path / "a", {"x": TEXT}, method=method, size=3)
-    with Archive(path) as archive, pytest.raises(SnapshotError, match="its member 'x', and it cannot be read"):
+    with (
+        Archive(path) as archive,
+        pytest.raises(SnapshotError, match="its member 'x', and it cannot be read"),
+    ):
         archive.read("x")
 
 
@@ -371,10 +449,15 @@ def test_a_huge_size_in_the_directory_reserves_no_memory(tmp_path: Path, method:
 
 @pytest.mark.parametrize("method", [STORED, DEFLATED, ZSTANDARD])
 @settings(
-    max_examples=150, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.data())
-def test_a_damaged_archive_gives_the_content_or_one_sentence(tmp_path: Path, method: int, data: st.DataObject) -> None:
+def test_a_damaged_archive_gives_the_content_or_one_sentence(
+    tmp_path: Path, method: int, data: st.DataObject
+) -> None:
     path = write_zip(tmp_path / "a", {"header.json": b"{}", "x": TEXT[:999]}, method=method)
     whole = bytearray(path.read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
@@ -396,7 +479,9 @@ def error_start(path: Path) -> str:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -404,7 +489,10 @@ JSON = st.recursive(
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
-        (["Why?", ["because"], ["a", "b"]], QuestionText(prompt="Why?", choices=("a", "b"), answers=("because",))),
+        (
+            ["Why?", ["because"], ["a", "b"]],
+            QuestionText(prompt="Why?", choices=("a", "b"), answers=("because",)),
+        ),
         (
             [{"passage": "Long ago.", "question": "When?"}, "1"],
             QuestionText(prompt="Long ago.\n\nWhen?", answers=("1",)),
@@ -420,7 +508,9 @@ JSON = st.recursive(
         ([{"odd": 1}, "y"], QuestionText(prompt='{\n "odd": 1\n}', answers=("y",))),
     ],
 )
-def test_common_documents_give_prompt_choices_and_answers(question: Any, expected: QuestionText) -> None:
+def test_common_documents_give_prompt_choices_and_answers(
+    question: Any, expected: QuestionText
+) -> None:
     assert question_text(question) == expected
 
 
@@ -447,4 +537,6 @@ def test_only_the_questions_that_are_wanted_are_kept(tmp_path: Path) -> None:
     hashes = load_snapshot(path).texts("content_hash")
     store = QuestionStore([hashes[3]])
     load_snapshot(path, kept=store)
-    assert {content_hash: text.prompt for content_hash, text in store.texts.items()} == {hashes[3]: "Q3?"}
+    assert {content_hash: text.prompt for content_hash, text in store.texts.items()} == {
+        hashes[3]: "Q3?"
+    }

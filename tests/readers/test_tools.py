@@ -87,11 +87,17 @@ def test_two_logs_of_one_tool_pair_in_any_order_of_rows(name: str, tmp_path: Pat
     [
         ("EvalScope", "{date}/reviews/{model}/gsm8k_main.jsonl", "gsm8k_main"),
         ("OpenCompass", "{date}/results/{model}/lukaemon_mmlu.json", "lukaemon_mmlu"),
-        ("HELM", "{date}/mmlu:subject=anatomy,method=joint,model={model}/per_instance_stats.json", ""),
+        (
+            "HELM",
+            "{date}/mmlu:subject=anatomy,method=joint,model={model}/per_instance_stats.json",
+            "",
+        ),
         ("OLMES", "{date}/{model}/task-003-arc_easy-predictions.jsonl", "arc_easy"),
     ],
 )
-def test_folder_is_one_log_of_the_latest_run(name: str, place: str, task: str, tmp_path: Path) -> None:
+def test_folder_is_one_log_of_the_latest_run(
+    name: str, place: str, task: str, tmp_path: Path
+) -> None:
     for date, right in (("20260101", (False, False, False)), ("20260102", RIGHT)):
         file = tmp_path / place.format(date=date, model="mine")
         file.parent.mkdir(parents=True)
@@ -160,14 +166,18 @@ def test_errors_of_a_provider_are_unscored(tmp_path: Path) -> None:
     document = json.loads(promptfoo(RIGHT))
     document["results"]["results"][1] |= {"failureReason": 2, "error": "429: slow down"}
     (tmp_path / "p.json").write_text(json.dumps(document))
-    assert load_snapshot(tmp_path / "p.json").texts("outcome")[1] == "unscored: error: 429: slow down"
+    assert (
+        load_snapshot(tmp_path / "p.json").texts("outcome")[1] == "unscored: error: 429: slow down"
+    )
 
 
 def test_questions_of_helm_are_those_beside_the_statistics(tmp_path: Path) -> None:
     """An index after another order of the instances is another question."""
     (tmp_path / "per_instance_stats.json").write_text(helm(RIGHT))
     before = load_snapshot(tmp_path / "per_instance_stats.json")
-    instances = [{"id": f"id{n}", "input": {"text": f"Q{2 - n}?"}, "split": "test"} for n in range(3)]
+    instances = [
+        {"id": f"id{n}", "input": {"text": f"Q{2 - n}?"}, "split": "test"} for n in range(3)
+    ]
     (tmp_path / "instances.json").write_text(json.dumps(instances))
     after = load_snapshot(tmp_path / "per_instance_stats.json")
     assert before.texts("item_id").tolist() == after.texts("item_id").tolist()
@@ -177,21 +187,38 @@ def test_questions_of_helm_are_those_beside_the_statistics(tmp_path: Path) -> No
 def ungraded(name: str) -> str:
     """Outputs that no tool has graded, as ToRA and OpenCompass write them."""
     if name.startswith("ToRA"):
-        return lines([{"idx": n, "question": f"Q{n}?", "gt": "4", "pred": [text]} for n, text in enumerate("454")])
+        return lines(
+            [
+                {"idx": n, "question": f"Q{n}?", "gt": "4", "pred": [text]}
+                for n, text in enumerate("454")
+            ]
+        )
     rows = {
-        str(n): {"origin_prompt": f"Q{n}?", "prediction": f"It is {text}.", "gold": "4"} for n, text in enumerate("454")
+        str(n): {"origin_prompt": f"Q{n}?", "prediction": f"It is {text}.", "gold": "4"}
+        for n, text in enumerate("454")
     }
     return json.dumps(rows)
 
 
 COMMANDS = dict(
-    re.findall(r"^\| ([^|]+) \| `(--[^`]+)`", (ROOT / "docs" / "how-to" / "logs.md").read_text(), flags=re.MULTILINE)
+    re.findall(
+        r"^\| ([^|]+) \| `(--[^`]+)`",
+        (ROOT / "docs" / "how-to" / "logs.md").read_text(),
+        flags=re.MULTILINE,
+    )
 )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_logs_of_rarely_met_tools_are_converted_by_the_documented_command(name: str, tmp_path: Path) -> None:
-    written = {"BigCode": bigcode, "deepeval": deepeval, "OpenAI Evals": evals, "Qwen2.5-Math": qwen_math}
+def test_logs_of_rarely_met_tools_are_converted_by_the_documented_command(
+    name: str, tmp_path: Path
+) -> None:
+    written = {
+        "BigCode": bigcode,
+        "deepeval": deepeval,
+        "OpenAI Evals": evals,
+        "Qwen2.5-Math": qwen_math,
+    }
     file = tmp_path / "log.json"
     file.write_text(written[name](RIGHT) if name in written else ungraded(name))
     with pytest.raises(SnapshotError, match="forgetwatch convert"):
@@ -203,7 +230,10 @@ def test_logs_of_rarely_met_tools_are_converted_by_the_documented_command(name: 
 def test_row_of_another_form_is_named(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
     file.write_text(human_eval(RIGHT) + '{"task_id": "HumanEval/3"}\n')
-    with pytest.raises(SnapshotError, match=r"results.jsonl, row 4: not a row of human-eval \(KeyError\('passed'\)\)"):
+    with pytest.raises(
+        SnapshotError,
+        match=r"results.jsonl, row 4: not a row of human-eval \(KeyError\('passed'\)\)",
+    ):
         load_snapshot(file)
 
 
@@ -239,19 +269,30 @@ def test_questions_of_a_plain_table_are_shown(tmp_path: Path) -> None:
 
 def test_own_table_with_names_of_a_tool_is_a_table(tmp_path: Path) -> None:
     file = tmp_path / "mine.jsonl"
-    file.write_text(lines([{"item_id": "a", "correct": 1, "task_id": "1", "completion": "x", "passed": 1}]))
+    file.write_text(
+        lines([{"item_id": "a", "correct": 1, "task_id": "1", "completion": "x", "passed": 1}])
+    )
     assert find_tool(file) is None
     assert load_snapshot(file).floats("correct").tolist() == [1]
 
 
 def test_tables_of_wandb_are_tables(tmp_path: Path) -> None:
     file = tmp_path / "answers.table.json"
-    file.write_text(json.dumps({"columns": ["item_id", "correct"], "data": [["a", 1], ["b", 0]], "ncols": 2}))
+    file.write_text(
+        json.dumps({"columns": ["item_id", "correct"], "data": [["a", 1], ["b", 0]], "ncols": 2})
+    )
     assert load_snapshot(file).floats("correct").tolist() == [1, 0]
 
 
 CHOICES = (
-    *("arc_anti_scale_1", "arc_base_scale_0", "d_mc_full", "d_mc_hswag_wino", "d_null_full", "d_null_hswag_wino"),
+    *(
+        "arc_anti_scale_1",
+        "arc_base_scale_0",
+        "d_mc_full",
+        "d_mc_hswag_wino",
+        "d_null_full",
+        "d_null_hswag_wino",
+    ),
     *("f_mc", "f_null"),
 )
 
@@ -267,7 +308,9 @@ def samples(folder: Path, model: str) -> Path:
 def test_questions_pair_although_every_doc_hash_of_the_tool_differs(
     real_data: Path, before: str, counts: tuple[int, ...]
 ) -> None:
-    found = compare(before=samples(real_data, before), after=samples(real_data, f"{before}-Instruct"))
+    found = compare(
+        before=samples(real_data, before), after=samples(real_data, f"{before}-Instruct")
+    )
     assert (found.all.n, found.all.forgotten, found.all.gained) == counts
     assert "prompts that differ by their own tool's hash: 817" in found.notes
     assert found.before["metric"] == "bleu_acc"
@@ -278,7 +321,14 @@ def test_questions_pair_although_every_doc_hash_of_the_tool_differs(
 @pytest.mark.parametrize(
     ("before", "after", "metric", "counts", "accuracy", "rate"),
     [
-        ("arc_base_scale_0", "arc_anti_scale_1", "acc", (1172, 430, 42), (0.512798635, 0.181740614), 0.234224050),
+        (
+            "arc_base_scale_0",
+            "arc_anti_scale_1",
+            "acc",
+            (1172, 430, 42),
+            (0.512798635, 0.181740614),
+            0.234224050,
+        ),
         ("d_null_full", "d_mc_full", "acc_norm", (1172, 19, 444), (0.493174061, 0.855802048), 0.0),
     ],
 )
@@ -303,12 +353,16 @@ def test_real_results_with_samples_give_the_counts_of_the_raw_rows(
 
 @pytest.mark.parametrize("name", CHOICES)
 @pytest.mark.parametrize("metric", ["acc", "acc_norm"])
-def test_the_recomputed_choice_agrees_with_the_harness_on_every_item(real_data: Path, name: str, metric: str) -> None:
+def test_the_recomputed_choice_agrees_with_the_harness_on_every_item(
+    real_data: Path, name: str, metric: str
+) -> None:
     path = real_data / "lm_eval_json" / f"{name}.json"
     read = load_snapshot(path, metric=metric)
     raw = json.loads(path.read_text(encoding="utf-8"))
     rows = [(task, row) for task, of_task in raw["samples"].items() for row in of_task]
-    correct = [row.get(metric, row["acc"]) for _, row in rows]  # WinoGrande and TruthfulQA have acc only
+    correct = [
+        row.get(metric, row["acc"]) for _, row in rows
+    ]  # WinoGrande and TruthfulQA have acc only
     assert read.floats("correct").tolist() == correct
     assert read.texts("task").tolist() == [task for task, _ in rows]
     assert read.ints("k").tolist() == [len(row["resps"]) for _, row in rows]
@@ -316,10 +370,17 @@ def test_the_recomputed_choice_agrees_with_the_harness_on_every_item(real_data: 
     assert not np.any((chosen == NONE) | (gold == NONE))
     assert np.array_equal(chosen == gold, np.array(correct) == 1)
     assert not any("contradict" in note for note in read.notes)
-    assert read.table["choice_logprobs"].to_pylist() == [[resp[0][0] for resp in row["resps"]] for _, row in rows]
-    golds = [row["target"] if task != "winogrande" else int(row["doc"]["answer"]) - 1 for task, row in rows]
+    assert read.table["choice_logprobs"].to_pylist() == [
+        [resp[0][0] for resp in row["resps"]] for _, row in rows
+    ]
+    golds = [
+        row["target"] if task != "winogrande" else int(row["doc"]["answer"]) - 1
+        for task, row in rows
+    ]
     assert gold.tolist() == golds
-    totals = [value[f"{metric},none"] for value in raw["results"].values() if f"{metric},none" in value]
+    totals = [
+        value[f"{metric},none"] for value in raw["results"].values() if f"{metric},none" in value
+    ]
     if len(totals) == len(raw["results"]):
         assert np.mean(totals) == pytest.approx(read.floats("correct").mean(), abs=1e-12)
 
@@ -332,7 +393,9 @@ def test_every_other_log_is_read_or_refused_with_a_reason(real_data: Path) -> No
     found = {}
     for path in sorted((real_data / "lm_eval" / "misc").rglob("samples_*")):
         if "masakhaner" in path.name:
-            with pytest.raises(SnapshotError, match=r"right or wrong .* f1,flexible-extract \(row 1: \['DATE"):
+            with pytest.raises(
+                SnapshotError, match=r"right or wrong .* f1,flexible-extract \(row 1: \['DATE"
+            ):
                 load_snapshot(path)
             continue
         read = load_snapshot(path)
@@ -344,22 +407,32 @@ def test_every_other_log_is_read_or_refused_with_a_reason(real_data: Path) -> No
     assert {metric for name, metric in found.items() if "truthfulqa_gen" in name} == {"bleu_acc"}
 
 
-def test_the_latest_run_of_a_folder_counts_and_folders_of_several_models_are_listed(real_data: Path) -> None:
+def test_the_latest_run_of_a_folder_counts_and_folders_of_several_models_are_listed(
+    real_data: Path,
+) -> None:
     misc = real_data / "lm_eval" / "misc"
     read = load_snapshot(misc / "outputs")
     tasks = [f"negotiationtom_{name}" for name in ("belief", "desire", "intention")]
     assert sorted(set(read.texts("task"))) == tasks
     assert read.meta["metrics"] == {tasks[0]: "acc", tasks[1]: "acc", tasks[2]: "exact_match"}
     assert read.meta["model"] == "Qwen/Qwen3-8B"
-    latest = [next(misc.rglob(f"samples_{task}_2026-07-08T18-15-33.115417.jsonl")) for task in tasks]
+    latest = [
+        next(misc.rglob(f"samples_{task}_2026-07-08T18-15-33.115417.jsonl")) for task in tasks
+    ]
     right = [row.get("acc", row.get("exact_match")) for path in latest for row in counted(path)]
     assert read.floats("correct").tolist() == right
-    with pytest.raises(SnapshotError, match=r"got 9 folders with samples: african_nlp_benchmarks, .* and 4 more"):
+    with pytest.raises(
+        SnapshotError, match=r"got 9 folders with samples: african_nlp_benchmarks, .* and 4 more"
+    ):
         load_snapshot(misc)
 
 
 ITEMS = 1500
-LENGTH: dict[str, Callable[[str], int]] = {"sum": lambda _: 1, "chars": len, "with space": lambda text: len(text) + 1}
+LENGTH: dict[str, Callable[[str], int]] = {
+    "sum": lambda _: 1,
+    "chars": len,
+    "with space": lambda text: len(text) + 1,
+}
 
 
 def answers(seed: int, norm: str, items: int = ITEMS) -> list[dict[str, Any]]:
@@ -382,9 +455,17 @@ def answers(seed: int, norm: str, items: int = ITEMS) -> list[dict[str, Any]]:
 
 
 def as_lm_eval(
-    folder: Path, model: str, rows: list[dict[str, Any]], task: str = "toy", *, by_length: bool = True
+    folder: Path,
+    model: str,
+    rows: list[dict[str, Any]],
+    task: str = "toy",
+    *,
+    by_length: bool = True,
 ) -> Path:
-    metrics = [{"acc": float(row["acc"])} | ({"acc_norm": float(row["norm"])} if by_length else {}) for row in rows]
+    metrics = [
+        {"acc": float(row["acc"])} | ({"acc_norm": float(row["norm"])} if by_length else {})
+        for row in rows
+    ]
     made = [
         choice_row(n, row["logprobs"], row["gold"], choices=row["choices"], metrics=values)
         for n, (row, values) in enumerate(zip(rows, metrics, strict=True))
@@ -392,14 +473,17 @@ def as_lm_eval(
     return write_samples(folder / f"org__{model}", task, made)
 
 
-def as_lighteval(folder: Path, model: str, rows: list[dict[str, Any]], *, schema: str, space: str = "") -> Path:
+def as_lighteval(
+    folder: Path, model: str, rows: list[dict[str, Any]], *, schema: str, space: str = ""
+) -> Path:
     path = folder / "details" / "org" / model / DATE / f"details_toy_{DATE}.parquet"
     rows = [{**row, "choices": [space + text for text in row["choices"]]} for row in rows]
     if schema == "old":
         return write_old(path, rows)
     metrics = [{"acc": row["acc"], "acc_norm": row["norm"]} for row in rows]
     made = [
-        new(row, metric=values, task="toy", logprobs=row["logprobs"]) for row, values in zip(rows, metrics, strict=True)
+        new(row, metric=values, task="toy", logprobs=row["logprobs"])
+        for row, values in zip(rows, metrics, strict=True)
     ]
     return write_new(path, made)
 
@@ -407,7 +491,9 @@ def as_lighteval(folder: Path, model: str, rows: list[dict[str, Any]], *, schema
 def document(before: Path, after: Path, metric: str) -> dict[str, Any]:
     """The JSON document of the command, without the paths and the name of the tool."""
     out = before.parent / "out.json"
-    found = CliRunner().invoke(app, ["compare", str(before), str(after), "--metric", metric, "--json", str(out)])
+    found = CliRunner().invoke(
+        app, ["compare", str(before), str(after), "--metric", metric, "--json", str(out)]
+    )
     assert found.exit_code == 0, found.output
     written: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     for side in ("before", "after"):
@@ -424,7 +510,8 @@ def test_two_tools_logs_of_the_same_answers_give_equal_json(
     sides = {"before": answers(1, "chars"), "after": answers(2, "chars")}
     lm_eval = [as_lm_eval(tmp_path / "lm_eval", model, rows) for model, rows in sides.items()]
     lighteval = [
-        as_lighteval(tmp_path / "lighteval", model, rows, schema=schema, space=space) for model, rows in sides.items()
+        as_lighteval(tmp_path / "lighteval", model, rows, schema=schema, space=space)
+        for model, rows in sides.items()
     ]
     one, other = (document(before, after, metric) for before, after in (lm_eval, lighteval))
     assert one == other
@@ -447,7 +534,9 @@ def test_every_wrong_answer_is_explained_under_a_length_norm(tmp_path: Path) -> 
     wrong, known = explained(snapshot)
     assert wrong == known > 500
     # The same log by its sums alone: they choose other options.
-    unnamed = replace(snapshot, meta={name: value for name, value in snapshot.meta.items() if name != "probe"})
+    unnamed = replace(
+        snapshot, meta={name: value for name, value in snapshot.meta.items() if name != "probe"}
+    )
     assert explained(unnamed)[1] < 0.9 * wrong
 
 
@@ -461,9 +550,13 @@ def test_a_norm_over_lengths_with_the_leading_space_is_recovered(tmp_path: Path)
     assert snapshot.norms == {"toy": "chars_with_space"}
     wrong, known = explained(snapshot)
     assert wrong == known > 500
-    scores = [np.array(row["logprobs"]) / [len(text) + 1 for text in row["choices"]] for row in rows]
+    scores = [
+        np.array(row["logprobs"]) / [len(text) + 1 for text in row["choices"]] for row in rows
+    ]
     assert snapshot.ints("chosen").tolist() == [int(np.argmax(values)) for values in scores]
-    assert load_snapshot(paths[1], metric="acc_norm").norms == {"toy": "chars"}  # the harness's own definition
+    assert load_snapshot(paths[1], metric="acc_norm").norms == {
+        "toy": "chars"
+    }  # the harness's own definition
 
 
 def test_two_tools_logs_of_scores_minus_priors_give_equal_counts(tmp_path: Path) -> None:
@@ -472,17 +565,36 @@ def test_two_tools_logs_of_scores_minus_priors_give_equal_counts(tmp_path: Path)
         rows, rng = answers(seed, "sum", 400), np.random.default_rng(seed)
         for row in rows:
             row["priors"] = (-rng.gamma(2.0, 5.0, 4)).tolist()
-            row["right"] = float(np.argmax(np.subtract(row["logprobs"], row["priors"])) == row["gold"])
+            row["right"] = float(
+                np.argmax(np.subtract(row["logprobs"], row["priors"])) == row["gold"]
+            )
         lm_eval = []
         for n, row in enumerate(rows):
             made = choice_row(n, row["logprobs"], row["gold"], choices=row["choices"], metrics={})
             resps = [[[str(value), "False"]] for value in (*row["logprobs"], *row["priors"])]
-            lm_eval.append({**made, "resps": resps, "metrics": ["acc_mutual_info"], "acc_mutual_info": row["right"]})
+            lm_eval.append(
+                {
+                    **made,
+                    "resps": resps,
+                    "metrics": ["acc_mutual_info"],
+                    "acc_mutual_info": row["right"],
+                }
+            )
         lighteval = [
-            new(row, metric={"acc_mutual_info": row["right"]}, task="toy", logprobs=[*row["logprobs"], *row["priors"]])
+            new(
+                row,
+                metric={"acc_mutual_info": row["right"]},
+                task="toy",
+                logprobs=[*row["logprobs"], *row["priors"]],
+            )
             for row in rows
         ]
-        found.append((write_samples(tmp_path / model, "toy", lm_eval), write_new(tmp_path / f"{model}.p", lighteval)))
+        found.append(
+            (
+                write_samples(tmp_path / model, "toy", lm_eval),
+                write_new(tmp_path / f"{model}.p", lighteval),
+            )
+        )
     one, other = (compare(before=before, after=after) for before, after in zip(*found, strict=True))
     assert one.before["probe"] == other.before["probe"] == {"norm": "unconditional"}
     assert one.all.chance == other.all.chance
@@ -503,16 +615,24 @@ def test_each_task_of_lightevals_folder_keeps_its_own_norm(tmp_path: Path) -> No
     assert wrong == known
 
 
-def test_lengths_with_the_space_are_not_guessed_if_only_some_options_have_one(tmp_path: Path) -> None:
+def test_lengths_with_the_space_are_not_guessed_if_only_some_options_have_one(
+    tmp_path: Path,
+) -> None:
     rows = answers(1, "with space", 400)
     for number, row in enumerate(rows):
         row["choices"] = [" " * (number % 2) + text for text in row["choices"]]
     metrics = [{"acc_norm": row["norm"]} for row in rows]
-    made = [new(row, metric=values, logprobs=row["logprobs"]) for row, values in zip(rows, metrics, strict=True)]
+    made = [
+        new(row, metric=values, logprobs=row["logprobs"])
+        for row, values in zip(rows, metrics, strict=True)
+    ]
     snapshot = load_snapshot(write_new(tmp_path / "a.parquet", made))
     assert snapshot.norms == {}
     assert snapshot.missing("chosen")
-    assert "which option was chosen does not follow from the log-likelihoods: 400 items" in snapshot.notes
+    assert (
+        "which option was chosen does not follow from the log-likelihoods: 400 items"
+        in snapshot.notes
+    )
 
 
 def of_two_tasks(folder: Path, model: str, seed: int) -> Path:
@@ -522,7 +642,9 @@ def of_two_tasks(folder: Path, model: str, seed: int) -> Path:
 
 
 def test_each_task_of_a_log_keeps_its_own_norm(tmp_path: Path) -> None:
-    before, after = (of_two_tasks(tmp_path, model, seed) for model, seed in (("before", 1), ("after", 2)))
+    before, after = (
+        of_two_tasks(tmp_path, model, seed) for model, seed in (("before", 1), ("after", 2))
+    )
     snapshot = load_snapshot(before, metric="acc_norm")
     assert "probe" not in snapshot.meta
     assert snapshot.norms == snapshot.meta["norms"] == {"lengths": "chars", "sums": "sum"}
@@ -531,7 +653,9 @@ def test_each_task_of_a_log_keeps_its_own_norm(tmp_path: Path) -> None:
     whole = compare(before=before, after=after, metric="acc_norm")
     for task in ("lengths", "sums"):
         sides = [next(folder.glob(f"samples_{task}_*")) for folder in (before, after)]
-        alone = compare(before=sides[0], after=sides[1], metric="acc_norm" if task == "lengths" else "acc")
+        alone = compare(
+            before=sides[0], after=sides[1], metric="acc_norm" if task == "lengths" else "acc"
+        )
         assert whole.by("task")[task].chance == alone.all.chance
 
 
@@ -553,7 +677,9 @@ def test_files_of_different_norms_keep_their_norms_when_they_are_joined(tmp_path
     assert wrong == known
 
 
-def test_a_norm_that_was_inferred_is_noted_where_it_differs_and_never_refused(tmp_path: Path) -> None:
+def test_a_norm_that_was_inferred_is_noted_where_it_differs_and_never_refused(
+    tmp_path: Path,
+) -> None:
     spaced, plain = answers(1, "with space"), answers(2, "chars")
     before = as_lighteval(tmp_path, "before", spaced, schema="new", space=" ")
     after = as_lighteval(tmp_path, "after", plain, schema="new", space=" ")
@@ -562,7 +688,9 @@ def test_a_norm_that_was_inferred_is_noted_where_it_differs_and_never_refused(tm
 
 
 def test_an_unknown_norm_in_a_file_is_one_sentence(tmp_path: Path) -> None:
-    snapshot = load_snapshot(as_lm_eval(tmp_path, "model", answers(1, "chars", 20)), metric="acc_norm")
+    snapshot = load_snapshot(
+        as_lm_eval(tmp_path, "model", answers(1, "chars", 20)), metric="acc_norm"
+    )
     odd = replace(snapshot, meta={**snapshot.meta, "probe": {"norm": "charz"}})
     with pytest.raises(SnapshotError, match="unknown norm 'charz'; needed one of sum, chars"):
         compare(before=odd, after=odd)

@@ -96,7 +96,9 @@ def ruined(train: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) 
     from forgetwatch import ForgetWatchCallback, load_probe
 
     base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # the folder of all workers
+    shared = (
+        base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    )  # the folder of all workers
     output_dir, done = shared / "ruined", shared / "ruined.done"
     with (shared / "ruined.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -120,6 +122,14 @@ def order_lines(rows: int) -> list[str]:
             rng.choice(("pears", "stamps", "tiles", "ropes")),
         )
         count, price = rng.randrange(2, 90), rng.randrange(1, 50)
-        record = {"id": number, "buyer": buyer, "item": goods, "count": count, "cost": count * price}
-        made.append(f"{buyer} orders {count} {goods} at {price} each.\nRecord: {json.dumps(record)}")
+        record = {
+            "id": number,
+            "buyer": buyer,
+            "item": goods,
+            "count": count,
+            "cost": count * price,
+        }
+        made.append(
+            f"{buyer} orders {count} {goods} at {price} each.\nRecord: {json.dumps(record)}"
+        )
     return made

@@ -65,14 +65,18 @@ def main() -> int:
     """Print the numbers of each look that has a checkpoint; 1 if one differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("output_dir", type=Path)
-    parser.add_argument("--start", help="model before the training; by default the one that the baseline names")
+    parser.add_argument(
+        "--start", help="model before the training; by default the one that the baseline names"
+    )
     parser.add_argument("--items", type=int, help="first items of each look; by default all")
     given = parser.parse_args()
     looks = sorted((given.output_dir / "_forgetwatch").glob("step-*.parquet"))
     steps = [int(path.stem.removeprefix("step-")) for path in looks]
     steps = [step for step in steps if (given.output_dir / f"checkpoint-{step}").is_dir()]
     if not steps:
-        sys.exit(f"{given.output_dir}: needed a look and the checkpoint of the same step, found none")
+        sys.exit(
+            f"{given.output_dir}: needed a look and the checkpoint of the same step, found none"
+        )
     differs = False
     for step in steps:
         found = recount(given.output_dir, step=step, start=given.start, items=given.items)
@@ -82,11 +86,15 @@ def main() -> int:
             same = math.isclose(value, found.stated[name], abs_tol=1e-4)
             differs |= not same
             note = "" if same else "   DIFFERS"
-            print(f"  {name:<28} plain {value:10.4f}   forgetwatch {found.stated[name]:10.4f}{note}")
+            print(
+                f"  {name:<28} plain {value:10.4f}   forgetwatch {found.stated[name]:10.4f}{note}"
+            )
     return int(differs)
 
 
-def recount(output_dir: Path, *, step: int, start: str | Path | None = None, items: int | None = None) -> Recount:
+def recount(
+    output_dir: Path, *, step: int, start: str | Path | None = None, items: int | None = None
+) -> Recount:
     """Numbers of the look at a step, made from the models and by forgetwatch.
 
     Args:
@@ -98,8 +106,13 @@ def recount(output_dir: Path, *, step: int, start: str | Path | None = None, ite
     folder = output_dir / "_forgetwatch"
     files = folder / "baseline.parquet", folder / f"step-{step:06}.parquet"
     questions = read_questions(folder / "probe.jsonl")
-    tables = [pq.read_table(path, columns=["task", "item_id", "unstable", "choice_logprobs"]) for path in files]
-    recorded = [{(row["task"], row["item_id"]): row for row in table.to_pylist()} for table in tables]
+    tables = [
+        pq.read_table(path, columns=["task", "item_id", "unstable", "choice_logprobs"])
+        for path in files
+    ]
+    recorded = [
+        {(row["task"], row["item_id"]): row for row in table.to_pylist()} for table in tables
+    ]
     evaluated = [key for key in recorded[1] if key in questions][:items]
     keys = [key for key in evaluated if not any(side[key]["unstable"] for side in recorded)]
     asked = {key: questions[key] for key in keys}
@@ -153,12 +166,19 @@ def score(model: str | Path, questions: Mapping[Key, Question]) -> dict[Key, Seq
 @torch.no_grad()
 def log_likelihood(network: Any, tokenizer: Any, prompt: str, choice: str) -> float:
     """Sum over the tokens of a choice of their log-probabilities after the prompt, nats."""
-    context, whole = (tokenizer(text, add_special_tokens=False).input_ids for text in (prompt, prompt + choice))
+    context, whole = (
+        tokenizer(text, add_special_tokens=False).input_ids for text in (prompt, prompt + choice)
+    )
     if whole[: len(context)] != context:
         raise ValueError(f"the tokens of {prompt!r} change when {choice!r} follows")
-    logits = network(input_ids=torch.tensor([whole])).logits[0, len(context) - 1 : -1]  # each predicts the next token
+    logits = network(input_ids=torch.tensor([whole])).logits[
+        0, len(context) - 1 : -1
+    ]  # each predicts the next token
     log_probabilities = logits.double().log_softmax(-1)
-    return sum(float(row[token]) for row, token in zip(log_probabilities, whole[len(context) :], strict=True))
+    return sum(
+        float(row[token])
+        for row, token in zip(log_probabilities, whole[len(context) :], strict=True)
+    )
 
 
 def count(questions: Mapping[Key, Question], before: Scores, after: Scores) -> dict[str, float]:
@@ -183,7 +203,10 @@ def count(questions: Mapping[Key, Question], before: Scores, after: Scores) -> d
             if now not in golds and now != was:
                 found["known_lost_by_luck"] += len(golds) / (k - len(golds) - 1)
     found["known_lost_net"] = found["known_lost"] - found["known_lost_by_luck"]
-    found["log_score_before"], found["log_score_after"] = log_score(questions, before), log_score(questions, after)
+    found["log_score_before"], found["log_score_after"] = (
+        log_score(questions, before),
+        log_score(questions, after),
+    )
     found["log_score_change"] = found["log_score_after"] - found["log_score_before"]
     return found
 
@@ -198,7 +221,8 @@ def log_softmax(scores: Iterable[float]) -> list[float]:
 def log_score(questions: Mapping[Key, Question], scores: Scores) -> float:
     """Mean logarithm of the share of the right options, nats an item."""
     logs = [
-        math.log(sum(math.exp(log_softmax(scores[key])[gold]) for gold in one.golds)) for key, one in questions.items()
+        math.log(sum(math.exp(log_softmax(scores[key])[gold]) for gold in one.golds))
+        for key, one in questions.items()
     ]
     return math.fsum(logs) / len(logs)
 

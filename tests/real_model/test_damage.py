@@ -33,10 +33,14 @@ def checkpoint(ruined: Path) -> Iterator[Path]:
 def sides(ruined: Path) -> tuple[Snapshot, Snapshot]:
     """The baseline and the look at the end."""
     folder = ruined / "_forgetwatch"
-    return load_snapshot(folder / "baseline.parquet"), load_snapshot(folder / f"step-{STEPS:06}.parquet")
+    return load_snapshot(folder / "baseline.parquet"), load_snapshot(
+        folder / f"step-{STEPS:06}.parquet"
+    )
 
 
-def test_counts_are_those_of_plain_calls_of_transformers(ruined: Path, folder: Path, checkpoint: Path) -> None:
+def test_counts_are_those_of_plain_calls_of_transformers(
+    ruined: Path, folder: Path, checkpoint: Path
+) -> None:
     assert checkpoint.is_dir()
     found = recount(ruined, step=STEPS, start=folder, items=COMPARED)
     assert found.unstable <= 3
@@ -48,7 +52,9 @@ def test_counts_are_those_of_plain_calls_of_transformers(ruined: Path, folder: P
     assert found.plain == pytest.approx(found.stated, abs=1e-4)
 
 
-def test_a_destroyed_model_lost_more_than_it_gained_and_its_log_score_fell(sides: tuple[Snapshot, Snapshot]) -> None:
+def test_a_destroyed_model_lost_more_than_it_gained_and_its_log_score_fell(
+    sides: tuple[Snapshot, Snapshot],
+) -> None:
     comparison: Comparison = compare(before=sides[0], after=sides[1])
     whole = comparison.all
     assert whole.n == 250

@@ -63,17 +63,24 @@ def test_at_learning_rate_zero_nothing_changes_and_every_curve_is_flat(
         assert whole["log_score_change"] == 0
         assert whole["log_score_change_interval"] == (0, 0)
     logged, read = curves(run.state.log_history), scalars(tmp_path / "board")
-    for one in (logged, {name: points for name, points in read.items() if not name.endswith("/seconds")}):
+    for one in (
+        logged,
+        {name: points for name, points in read.items() if not name.endswith("/seconds")},
+    ):
         assert one[next(name for name in one if name.endswith("all/accuracy"))][0][1] > 0
         for name, points in one.items():
             assert [step for step, _ in points] == [0, 1, 2, 3], name
             assert len({value for _, value in points}) == 1, name
 
 
-def test_the_callback_leaves_the_weights_and_random_states_as_they_would_be(train: Train, tmp_path: Path) -> None:
+def test_the_callback_leaves_the_weights_and_random_states_as_they_would_be(
+    train: Train, tmp_path: Path
+) -> None:
     def trained(name: str, *callbacks: Any) -> tuple[str, list[float], torch.Tensor]:
         run = train(tmp_path / name, steps=2, rate=1e-3, callbacks=list(callbacks))
-        weights = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in run.model.parameters()))
+        weights = hashlib.sha256(
+            b"".join(p.detach().numpy().tobytes() for p in run.model.parameters())
+        )
         losses = [row["loss"] for row in run.state.log_history if "loss" in row]
         return weights.hexdigest(), losses, torch.get_rng_state()
 
@@ -93,7 +100,9 @@ def test_other_batches_flip_no_item_that_is_not_unstable(
     ruined: Path, tok: Any, load: Load, budget: int, layout: Any
 ) -> None:
     model = load()
-    again = Scorer(load_probe("standard").head(50), tok, model, token_budget=budget, layout=layout).score(model)
+    again = Scorer(
+        load_probe("standard").head(50), tok, model, token_budget=budget, layout=layout
+    ).score(model)
     before = load_snapshot(ruined / "_forgetwatch" / "baseline.parquet").head(50)
     flipped, change, noise = differences(before, again)
     assert before.meta["way"] != again.meta["way"] or before.meta["batch"] != again.meta["batch"]
@@ -102,7 +111,9 @@ def test_other_batches_flip_no_item_that_is_not_unstable(
     assert 0 < change.max() < 10 * noise < 1e-2
 
 
-def test_bf16_flips_few_items_and_only_those_of_small_margins(ruined: Path, tok: Any, load: Load) -> None:
+def test_bf16_flips_few_items_and_only_those_of_small_margins(
+    ruined: Path, tok: Any, load: Load
+) -> None:
     model = load(torch.bfloat16)
     rounded = Scorer(load_probe("standard").head(100), tok, model).score(model)
     before = load_snapshot(ruined / "_forgetwatch" / "baseline.parquet").head(100)
@@ -122,7 +133,9 @@ def differences(one: Snapshot, other: Snapshot) -> tuple[Any, Any, float]:
     return flipped, change, one.meta["noise"] + other.meta["noise"]
 
 
-def test_mass_and_conditional_of_standard_are_those_of_plain_forwards(tok: Any, load: Callable[..., Any]) -> None:
+def test_mass_and_conditional_of_standard_are_those_of_plain_forwards(
+    tok: Any, load: Callable[..., Any]
+) -> None:
     network, probe = load(), load_probe("standard").head(16)
     options = option_scores(score(network, tok, probe))
     assert options is not None
@@ -136,7 +149,9 @@ def test_mass_and_conditional_of_standard_are_those_of_plain_forwards(tok: Any, 
         logs = [log_likelihood(network, tuple(context), tuple(ids)) for ids in rest]
         golds = [logs[int(answer)] for answer in item.answers]
         assert found.mass_before[row] == pytest.approx(logsumexp(logs), abs=1e-4), item.id
-        assert found.conditional_before[row] == pytest.approx(logsumexp(golds) - logsumexp(logs), abs=1e-4), item.id
+        assert found.conditional_before[row] == pytest.approx(
+            logsumexp(golds) - logsumexp(logs), abs=1e-4
+        ), item.id
     assert np.median(np.exp(found.mass_before)) < 0.5
 
 
@@ -152,10 +167,14 @@ def test_a_plain_prompt_is_the_text_of_the_question(tok: Any) -> None:
 
 def test_a_chat_prompt_is_the_template_with_the_question_as_the_users_turn(tok: Any) -> None:
     probe, items = encoded(tok, "chat")
-    header = tok.apply_chat_template([{"role": "user", "content": "@"}], tokenize=False, add_generation_prompt=True)
+    header = tok.apply_chat_template(
+        [{"role": "user", "content": "@"}], tokenize=False, add_generation_prompt=True
+    )
     opening, closing = header.split("@")
     assert closing.strip() != ""
-    assert [tok.decode(one.context) for one in items] == [f"{opening}{item.full_prompt}{closing}" for item in probe]
+    assert [tok.decode(one.context) for one in items] == [
+        f"{opening}{item.full_prompt}{closing}" for item in probe
+    ]
 
 
 @pytest.mark.parametrize("rendering", ["plain", "chat"])

@@ -19,10 +19,18 @@ from forgetwatch.report.advice import Advice, advise
 from forgetwatch.report.best_look import look_to_keep
 
 ITEMS = 300
-SFT = {"trainer": "SFTTrainer", "learning_rate": 4e-4, "rows": 1000, "adapter": None, "retention": None}
+SFT = {
+    "trainer": "SFTTrainer",
+    "learning_rate": 4e-4,
+    "rows": 1000,
+    "adapter": None,
+    "retention": None,
+}
 
 
-def look(step: int, lost: int, *, right: int = 250, gained: int = 0, model: str = "org/base") -> Snapshot:
+def look(
+    step: int, lost: int, *, right: int = 250, gained: int = 0, model: str = "org/base"
+) -> Snapshot:
     """A look at which some of the right answers are lost, each clearly."""
     scores = np.full((ITEMS, 4), -4.0)
     scores[:right, 0] = 0.0
@@ -32,7 +40,9 @@ def look(step: int, lost: int, *, right: int = 250, gained: int = 0, model: str 
     return decided(scores, meta={"model": model, "step": step})
 
 
-def written(folder: Path, lost: Mapping[int, int], *, base: str = "org/base", **described: Any) -> Path:
+def written(
+    folder: Path, lost: Mapping[int, int], *, base: str = "org/base", **described: Any
+) -> Path:
     looks = {step: look(step, count, model=base) for step, count in lost.items()}
     write_run(folder, probe(ITEMS), look(0, 0, model=base), looks, **{"training": SFT, **described})
     return folder
@@ -75,17 +85,23 @@ def test_a_run_that_kept_what_it_knew_gets_none(tmp_path: Path) -> None:
 
 def test_a_training_that_changed_no_answer_is_asked_about(tmp_path: Path) -> None:
     (one,) = advice(written(tmp_path / "run", {5: 0, 10: 0}))
-    assert one.text == "KEPT: none of 300 answers changed. Did the training change the model? Compare its loss"
+    assert (
+        one.text
+        == "KEPT: none of 300 answers changed. Did the training change the model? Compare its loss"
+    )
 
 
 def test_a_loss_that_is_not_shown_gets_more_questions(tmp_path: Path) -> None:
     folder, right = tmp_path / "run", [True] * 37 + [False] * 3
     before, after = (
-        snapshot(one, meta={"model": "m", "step": step}, k=[4] * 40) for step, one in ((0, right), (5, right[::-1]))
+        snapshot(one, meta={"model": "m", "step": step}, k=[4] * 40)
+        for step, one in ((0, right), (5, right[::-1]))
     )
     write_run(folder, probe(40), before, {5: after})
     (one,) = advice(folder)
-    assert one.text.startswith("nothing to mend: no loss is shown, and too little was measured to rule one out: ")
+    assert one.text.startswith(
+        "nothing to mend: no loss is shown, and too little was measured to rule one out: "
+    )
     assert "measure more" in one.text
     assert one.command == ""  # a probe of its own
 
@@ -94,7 +110,8 @@ def test_a_part_of_a_shipped_probe_is_measured_whole(tmp_path: Path) -> None:
     folder, right = tmp_path / "run", [True] * 37 + [False] * 3
     meta = {"model": "org/base", "probe": {"name": "standard", "items": 40, "of": 2000}}
     before, after = (
-        snapshot(one, meta={**meta, "step": step}, k=[4] * 40) for step, one in ((0, right), (5, right[::-1]))
+        snapshot(one, meta={**meta, "step": step}, k=[4] * 40)
+        for step, one in ((0, right), (5, right[::-1]))
     )
     write_run(folder, probe(40), before, {5: after})
     a_model(folder / "checkpoint-5")
@@ -106,7 +123,9 @@ def test_a_model_that_knew_nothing_has_nothing_to_lose(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     write_run(folder, probe(ITEMS), look(0, 0, right=75), {5: look(5, 2, right=75)})
     (one,) = advice(folder)
-    assert one.text.startswith("nothing to do: NOT CLEAR, before training it was not shown to be better than guessing")
+    assert one.text.startswith(
+        "nothing to do: NOT CLEAR, before training it was not shown to be better than guessing"
+    )
 
 
 # An earlier checkpoint
@@ -119,10 +138,14 @@ def test_the_knee_is_kept_where_the_new_task_has_a_figure(tmp_path: Path) -> Non
     (run / "checkpoint-10").mkdir()
     first = advice(run)[0]
     assert first.kind == "keep"
-    assert first.text == f"keep {run}/checkpoint-10: 0.4 to 4.3 % lost, eval loss 0.6 (0.5 at the end)"
+    assert (
+        first.text == f"keep {run}/checkpoint-10: 0.4 to 4.3 % lost, eval loss 0.6 (0.5 at the end)"
+    )
 
 
-def test_without_a_figure_the_best_look_is_kept_and_the_task_is_to_be_checked(tmp_path: Path) -> None:
+def test_without_a_figure_the_best_look_is_kept_and_the_task_is_to_be_checked(
+    tmp_path: Path,
+) -> None:
     run = written(tmp_path / "run", {5: 0, 10: 4, 15: 100})
     (run / "checkpoint-5").mkdir()
     first = advice(run)[0]
@@ -145,7 +168,9 @@ def test_no_look_is_kept_that_is_not_better_beyond_chance(tmp_path: Path) -> Non
 # Merging, and another training
 
 
-def test_a_loss_gets_the_least_work_first_with_commands_that_can_be_followed(tmp_path: Path) -> None:
+def test_a_loss_gets_the_least_work_first_with_commands_that_can_be_followed(
+    tmp_path: Path,
+) -> None:
     base, run = a_model(tmp_path / "base"), tmp_path / "run"
     written(run, {5: 0, 10: 100}, base=str(base))
     for step in (5, 10):
@@ -154,7 +179,9 @@ def test_a_loss_gets_the_least_work_first_with_commands_that_can_be_followed(tmp
     assert verdict.text.startswith("FORGOT: about 43 % of what it knew is gone (")
     assert kinds(found) == ["keep", "merge", "replay", "change"]
     assert found[0].command == ""  # no probe that ships is on the same subjects
-    assert found[1].command.startswith(f"forgetwatch merge {base} {run}/checkpoint-10 --probe {run}/_forgetwatch/probe")
+    assert found[1].command.startswith(
+        f"forgetwatch merge {base} {run}/checkpoint-10 --probe {run}/_forgetwatch/probe"
+    )
     assert found[1].command.endswith(" --alpha .1,.3,.5,.7,.9")
     assert found[2].command == f"forgetwatch replay {base} -n 53 --for {run} -o replay.jsonl"
     assert "a quarter of the rate (0.0001)" in found[3].text
@@ -168,8 +195,12 @@ def test_a_base_is_found_from_the_folder_of_the_run(tmp_path: Path) -> None:
     assert f"merge {base} " in advice(run)[0].command
 
 
-@pytest.mark.parametrize("described", [{"model": {"loaded": "folder"}}, {}], ids=["recorded as a folder", "beside it"])
-def test_a_base_that_is_gone_is_no_model_of_the_hub(tmp_path: Path, described: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "described", [{"model": {"loaded": "folder"}}, {}], ids=["recorded as a folder", "beside it"]
+)
+def test_a_base_that_is_gone_is_no_model_of_the_hub(
+    tmp_path: Path, described: dict[str, Any]
+) -> None:
     (tmp_path / "models").mkdir()
     found = advice(written(tmp_path / "run", {5: 100}, base="models/base", **described))
     assert kinds(found) == ["replay", "change"]
@@ -214,13 +245,16 @@ def test_an_adapter_is_scaled(tmp_path: Path) -> None:
 def test_a_trainer_that_writes_its_own_texts_gets_no_replay(tmp_path: Path) -> None:
     (one,) = advice(written(tmp_path / "run", {5: 100}, training={**SFT, "trainer": "GRPOTrainer"}))
     assert (
-        one.text == "train again with a quarter of the rate (0.0001), or a larger weight of the KL to the base (beta)"
+        one.text
+        == "train again with a quarter of the rate (0.0001), or a larger weight of the KL to the base (beta)"
     )
     assert not one.measured
 
 
 def test_replayed_texts_are_made_pairs_for_dpo(tmp_path: Path) -> None:
-    first = advice(written(tmp_path / "run", {5: 100}, training={**SFT, "trainer": "DPOTrainer"}))[0]
+    first = advice(written(tmp_path / "run", {5: 100}, training={**SFT, "trainer": "DPOTrainer"}))[
+        0
+    ]
     assert first.text.endswith(" texts of the base mixed in, as pairs for DPO")
 
 
@@ -228,7 +262,9 @@ def test_a_loss_within_doubt_gets_no_other_training(tmp_path: Path) -> None:
     run = written(tmp_path / "run", {5: 12})
     found = advice(run)
     assert kinds(found) == ["measure"]
-    assert found[0].text.startswith("measure more before you train again: whether the loss is beyond its limit is open")
+    assert found[0].text.startswith(
+        "measure more before you train again: whether the loss is beyond its limit is open"
+    )
     assert found[0].command == ""
 
 
@@ -260,12 +296,47 @@ def test_a_look_that_is_forgot_is_not_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lost", "losses", "saved", "tolerance", "keep", "unsaved"),
     [
-        ({5: 40, 10: 2, 15: 1}, {5: 1.0, 10: 0.9, 15: 0.8}, (5, 10, 15), {}, 15, None),  # the last is KEPT
+        (
+            {5: 40, 10: 2, 15: 1},
+            {5: 1.0, 10: 0.9, 15: 0.8},
+            (5, 10, 15),
+            {},
+            15,
+            None,
+        ),  # the last is KEPT
         ({5: 3, 10: 8, 15: 90}, {5: 2.0, 10: 0.9, 15: 0.8}, (5, 10, 15), {}, 10, None),  # the knee
-        ({5: 3, 10: 8, 15: 90}, {5: 2.0, 10: 0.9, 15: 0.8}, (5, 15), {}, 5, 10),  # the knee was not saved
-        ({5: 3, 10: 30, 15: 90}, {5: 2.0, 10: 0.9, 15: 0.8}, (5, 10, 15), {}, 5, None),  # the knee is FORGOT
-        ({5: 3, 10: 30, 15: 90}, {5: 2.0, 10: 0.9, 15: 0.8}, (5, 10, 15), {"known": 0.3, "accuracy": 0.3}, 10, None),
-        ({5: 3, 10: 1, 15: 90}, {}, (5, 10, 15), {}, 10, None),  # without a figure the last that is KEPT
+        (
+            {5: 3, 10: 8, 15: 90},
+            {5: 2.0, 10: 0.9, 15: 0.8},
+            (5, 15),
+            {},
+            5,
+            10,
+        ),  # the knee was not saved
+        (
+            {5: 3, 10: 30, 15: 90},
+            {5: 2.0, 10: 0.9, 15: 0.8},
+            (5, 10, 15),
+            {},
+            5,
+            None,
+        ),  # the knee is FORGOT
+        (
+            {5: 3, 10: 30, 15: 90},
+            {5: 2.0, 10: 0.9, 15: 0.8},
+            (5, 10, 15),
+            {"known": 0.3, "accuracy": 0.3},
+            10,
+            None,
+        ),
+        (
+            {5: 3, 10: 1, 15: 90},
+            {},
+            (5, 10, 15),
+            {},
+            10,
+            None,
+        ),  # without a figure the last that is KEPT
         ({5: 14, 10: 15, 15: 90}, {}, (5, 10, 15), {}, 5, None),  # or the one that kept most
         ({5: 90, 10: 95, 15: 99}, {5: 2.0, 10: 0.9}, (5, 10, 15), {}, None, None),
     ],
@@ -279,7 +350,11 @@ def test_the_checkpoint_to_keep_is_chosen_by_one_rule(
     keep: int | None,
     unsaved: int | None,
 ) -> None:
-    task = {"task": {"name": "loss", "values": [[step, value] for step, value in losses.items()]}} if losses else {}
+    task = (
+        {"task": {"name": "loss", "values": [[step, value] for step, value in losses.items()]}}
+        if losses
+        else {}
+    )
     run = written(tmp_path / "run", lost, **task)
     for step in saved:
         a_model(run / f"checkpoint-{step}")
@@ -309,9 +384,14 @@ def test_a_run_without_a_look_is_refused_and_the_command_prints_and_writes(tmp_p
     with pytest.raises(SnapshotError, match="needed a look after the start, found none"):
         advise(Trajectory.from_run(empty), empty)
     run = written(tmp_path / "run", {5: 100})
-    done = CliRunner().invoke(app, ["report", str(run), "--json", str(tmp_path / "a.json")], catch_exceptions=False)
+    done = CliRunner().invoke(
+        app, ["report", str(run), "--json", str(tmp_path / "a.json")], catch_exceptions=False
+    )
     assert f"next       forgetwatch flips {run}\n" in done.stdout
-    assert "measure again after each:\n1. train again with 53 texts of the base mixed in" in done.stdout
+    assert (
+        "measure again after each:\n1. train again with 53 texts of the base mixed in"
+        in done.stdout
+    )
     assert "2. train again with a quarter of the rate" in done.stdout
     document = json.loads((tmp_path / "a.json").read_text())
     assert [one["kind"] for one in document["advice"]] == ["verdict", "replay", "change"]

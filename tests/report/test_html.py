@@ -67,13 +67,16 @@ def test_the_curve_has_the_numbers_of_the_looks() -> None:
     first, *_, last = trajectory.steps
     trajectory = replace(trajectory, task=TaskFigure("eval_loss", ((first + 1, 2.0), (last, 0.5))))
     (text,) = re.findall(
-        r'<script type="application/json" id="looks">(.*?)</script>', run_page(trajectory, probe=probe)
+        r'<script type="application/json" id="looks">(.*?)</script>',
+        run_page(trajectory, probe=probe),
     )
     found = json.loads(text)
     assert found["steps"] == list(trajectory.steps)
     lost, net, task = found["views"]
     assert (lost["label"], lost["limit"]) == ("clearly known and now lost, %", 5)
-    assert lost["series"][0]["value"][-1] == round(100 * trajectory.final.all["known_lost_net_share"], 2)
+    assert lost["series"][0]["value"][-1] == round(
+        100 * trajectory.final.all["known_lost_net_share"], 2
+    )
     assert (task["label"], task["series"][0]["value"][0], task["series"][0]["value"][-1]) == (
         "new task: eval loss",
         None,
@@ -85,7 +88,11 @@ def test_the_curve_has_the_numbers_of_the_looks() -> None:
         change, (low, high) = estimated(of)
         ends = [round(100 * end, 2) for end in (change, low, high)]
         assert [row[name][-1] for name in ("value", "low", "high")] == ends
-        assert (row["forgotten"][-1], row["gained"][-1], row["n"]) == (of.forgotten, of.gained, of.n)
+        assert (row["forgotten"][-1], row["gained"][-1], row["n"]) == (
+            of.forgotten,
+            of.gained,
+            of.n,
+        )
         assert row["value"][0] == 0
 
 
@@ -126,7 +133,9 @@ def test_of_many_looks_the_first_some_between_and_the_last_are_in_the_table() ->
 def test_of_many_tasks_those_that_lost_most_are_in_the_table() -> None:
     rows = 2 * (sections.GROUPS + 50)
     labels = {"task": [f"t{i // 2}" for i in range(rows)]}
-    text = page(compared([True] * rows, [i >= 2 * sections.GROUPS for i in range(rows)][::-1], **labels))
+    text = page(
+        compared([True] * rows, [i >= 2 * sections.GROUPS for i in range(rows)][::-1], **labels)
+    )
     shown = [int(task) for task in re.findall(r'data-group="task:t(\d+)"', text)]
     assert len(shown) == sections.GROUPS
     assert shown == sorted(shown)
@@ -140,8 +149,13 @@ def test_no_more_items_are_listed_than_there_is_room_for_and_that_is_said() -> N
     listed = flip_list(flips(before, after))
     found = json.loads(listed.data)
     assert found["counts"] == {"forgotten": rows, "gained": 0, "churned": 0}
-    assert [flip["id"] for flip in found["flips"]] == [str(rows - 1 - i) for i in range(MOST)]  # the surest
-    assert f"Those of the largest margin are listed: {MOST} of the {rows} forgotten." in listed.left_out
+    assert [flip["id"] for flip in found["flips"]] == [
+        str(rows - 1 - i) for i in range(MOST)
+    ]  # the surest
+    assert (
+        f"Those of the largest margin are listed: {MOST} of the {rows} forgotten."
+        in listed.left_out
+    )
     assert "run the command again with --probe" in listed.left_out
 
 
@@ -152,10 +166,17 @@ def test_where_no_margin_is_known_the_first_are_listed() -> None:
 
 def test_long_texts_make_the_list_shorter_and_never_the_page_large() -> None:
     rows = 400
-    probe = Probe([Item(id=str(i), task="t", prompt="長い" * 9000, answer="x", match="exact") for i in range(rows)])
+    probe = Probe(
+        [
+            Item(id=str(i), task="t", prompt="長い" * 9000, answer="x", match="exact")
+            for i in range(rows)
+        ]
+    )
     outputs = ["🦜 word " * 1000 + side for side in "ab"]
     before, after = (
-        snapshot([right] * rows, output=[text] * rows, content_hash=[item.content_hash for item in probe])
+        snapshot(
+            [right] * rows, output=[text] * rows, content_hash=[item.content_hash for item in probe]
+        )
         for right, text in zip((True, False), outputs, strict=True)
     )
     listed = flip_list(flips(before, after, probe=probe))
@@ -168,7 +189,9 @@ def test_long_texts_make_the_list_shorter_and_never_the_page_large() -> None:
 def test_short_outputs_are_not_said_to_be_cut() -> None:
     of = written()
     assert flip_list(of.changed).left_out == ""
-    assert [flip["after"]["cut"] for flip in data(page(of.comparison, changed=of.changed))["flips"]] == [0] * 4
+    assert [
+        flip["after"]["cut"] for flip in data(page(of.comparison, changed=of.changed))["flips"]
+    ] == [0] * 4
 
 
 @pytest.mark.parametrize(
@@ -184,7 +207,9 @@ def test_short_outputs_are_not_said_to_be_cut() -> None:
 def test_pieces_of_two_outputs_add_up_to_them(before: str, after: str) -> None:
     pieces = marked(before, after)
     assert ["".join(text for _, text in side) for side in pieces] == [before, after]
-    assert "".join(t for same, t in pieces[0] if same) == "".join(t for same, t in pieces[1] if same) or "" in (
+    assert "".join(t for same, t in pieces[0] if same) == "".join(
+        t for same, t in pieces[1] if same
+    ) or "" in (
         before,
         after,
     )
@@ -221,7 +246,11 @@ def run_of_notebook(category: str = "c", looks: int = 3) -> Trajectory:
 def test_a_notebook_and_print_show_the_first_table(what: str) -> None:
     trajectory = run_of_notebook(EVIL)
     shown = trajectory if what == "run" else trajectory.comparisons[-1]
-    table = table_of(trajectory.final, trajectory=trajectory) if what == "run" else table_of(trajectory.comparisons[-1])
+    table = (
+        table_of(trajectory.final, trajectory=trajectory)
+        if what == "run"
+        else table_of(trajectory.comparisons[-1])
+    )
     assert str(shown) == repr(shown)
     assert str(shown).splitlines() == printed(table).splitlines()
     assert "NOT CLEAR" in str(shown)

@@ -18,7 +18,9 @@ from forgetwatch.merge.report import merge_page
 from forgetwatch.report.flip_list import LONGEST
 from forgetwatch.visible_text import visible
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 WIDTHS = {"desktop": 1200, "phone": 390}
 
 CONTRASTS = """() => {
@@ -67,10 +69,17 @@ def opened(browser: Any) -> Iterator[Open]:
     contexts, wrong = [], list[str]()
 
     def open_file(
-        path: Path, *, width: int = 1200, scheme: str = "light", script: bool = True, unfold: bool = True
+        path: Path,
+        *,
+        width: int = 1200,
+        scheme: str = "light",
+        script: bool = True,
+        unfold: bool = True,
     ) -> Any:
         context = browser.new_context(
-            viewport={"width": width, "height": 800}, color_scheme=scheme, java_script_enabled=script
+            viewport={"width": width, "height": 800},
+            color_scheme=scheme,
+            java_script_enabled=script,
         )
         contexts.append(context)
         context.set_offline(True)
@@ -78,9 +87,14 @@ def opened(browser: Any) -> Iterator[Open]:
         page.set_default_timeout(1000 * PATIENCE)
         page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
         page.on(
-            "console", lambda said: wrong.append(f"console: {said.text}") if said.type in ("error", "warning") else 0
+            "console",
+            lambda said: (
+                wrong.append(f"console: {said.text}") if said.type in ("error", "warning") else 0
+            ),
         )
-        page.on("dialog", lambda dialog: (wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on(
+            "dialog", lambda dialog: (wrong.append(f"dialog: {dialog.message}"), dialog.dismiss())
+        )
 
         def asked(request: Any) -> None:
             if request.url.split("#")[0] != path.as_uri() and not request.url.startswith("data:"):
@@ -89,7 +103,9 @@ def opened(browser: Any) -> Iterator[Open]:
         page.on("request", asked)
         page.goto(path.as_uri())
         if unfold:
-            page.locator("details.fold").evaluate_all("all => all.forEach((one) => { one.open = true; })")
+            page.locator("details.fold").evaluate_all(
+                "all => all.forEach((one) => { one.open = true; })"
+            )
         return page
 
     yield open_file
@@ -103,7 +119,9 @@ def run_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from forgetwatch.comparing.flips import first_forgotten, flips
 
     trajectory, probe = run()
-    changed = flips(trajectory.baseline, trajectory.last, probe=probe, first=first_forgotten(trajectory))
+    changed = flips(
+        trajectory.baseline, trajectory.last, probe=probe, first=first_forgotten(trajectory)
+    )
     path = tmp_path_factory.mktemp("run") / "report.html"
     last = [trajectory.comparisons[-1]]
     write_report(path, last, changed, tolerance=TOLERANCE, trajectory=trajectory, title="out/run")
@@ -116,7 +134,9 @@ def file(folder: Path, of: Made, **options: Any) -> Path:
     return path
 
 
-def test_the_verdict_curve_categories_and_questions_are_on_one_screen(opened: Open, run_file: Path) -> None:
+def test_the_verdict_curve_categories_and_questions_are_on_one_screen(
+    opened: Open, run_file: Path
+) -> None:
     page = opened(run_file, width=1280, unfold=False)
     for part in ("h1.verdict", ".facts", "#summary figure", "#summary blockquote >> nth=2"):
         box = page.locator(part).first.bounding_box()
@@ -173,7 +193,11 @@ def test_every_word_of_a_search_is_looked_for(opened: Open, tmp_path: Path) -> N
     page.select_option("#what", "forgotten")
     page.fill("#search", "KITE  math 1")
     found = [flip for flip in of.changed if flip.what == "forgotten" and flip.category == "Math"]
-    found = [flip for flip in found if "kite" in (flip.question or "") and "1" in (flip.question or "") + flip.task]
+    found = [
+        flip
+        for flip in found
+        if "kite" in (flip.question or "") and "1" in (flip.question or "") + flip.task
+    ]
     assert cards(page).count() == len(found) > 1
     assert "kite" in cards(page).first.inner_text()
     page.fill("#search", "no such word")
@@ -205,7 +229,9 @@ def test_more_are_shown_until_all_are(opened: Open, tmp_path: Path) -> None:
         assert cards(page).count() == shown
         page.click("#more")
         assert (
-            page.evaluate("[...document.getElementById('list').children].indexOf(document.activeElement.parentElement)")
+            page.evaluate(
+                "[...document.getElementById('list').children].indexOf(document.activeElement.parentElement)"
+            )
             == shown
         )
         shown = min(shown + 50, there)
@@ -213,7 +239,9 @@ def test_more_are_shown_until_all_are(opened: Open, tmp_path: Path) -> None:
     assert not page.locator("#more").is_visible()
 
 
-def test_an_item_opens_by_keyboard_with_question_options_and_both_answers(opened: Open, tmp_path: Path) -> None:
+def test_an_item_opens_by_keyboard_with_question_options_and_both_answers(
+    opened: Open, tmp_path: Path
+) -> None:
     of = choices()
     page = opened(file(tmp_path, of))
     page.locator("#search").focus()
@@ -225,9 +253,9 @@ def test_an_item_opens_by_keyboard_with_question_options_and_both_answers(opened
     number = int(card.locator(".title").inner_text().split()[2].rstrip(":"))
     flip = next(flip for flip in of.changed if flip.item_id == f"q{number}")
     options = card.locator("ol.options li").all_inner_texts()
-    assert [text.split("\n")[0].split("right")[0].split("chosen")[0].strip() for text in options] == [
-        f"{colour} {number}" for colour in ("red", "green", "blue", "grey")
-    ]
+    assert [
+        text.split("\n")[0].split("right")[0].split("chosen")[0].strip() for text in options
+    ] == [f"{colour} {number}" for colour in ("red", "green", "blue", "grey")]
     assert flip.before.chosen is not None
     assert flip.after.chosen is not None
     assert "right, chosen before" in options[flip.before.chosen]
@@ -236,12 +264,17 @@ def test_an_item_opens_by_keyboard_with_question_options_and_both_answers(opened
 
 def test_outputs_are_side_by_side_with_their_difference(opened: Open, tmp_path: Path) -> None:
     long = "step by step " * 200
-    page = opened(file(tmp_path, written([("It is 7.", "It is 8, I think."), (long + "7", long + "8")])))
+    page = opened(
+        file(tmp_path, written([("It is 7.", "It is 8, I think."), (long + "7", long + "8")]))
+    )
     unfold(cards(page).nth(0))
     assert cards(page).nth(0).locator("del").all_inner_texts() == ["7"]
     assert "".join(cards(page).nth(0).locator("ins").all_inner_texts()) == "8, I think"
     unfold(cards(page).nth(1))
-    assert cards(page).nth(1).locator("em").first.inner_text() == f" … cut here; {len(long) + 1:,} characters in all"
+    assert (
+        cards(page).nth(1).locator("em").first.inner_text()
+        == f" … cut here; {len(long) + 1:,} characters in all"
+    )
     assert f"Outputs are cut at {LONGEST:,} characters." in page.locator("#items").inner_text()
 
 
@@ -252,7 +285,9 @@ def test_nothing_is_wider_than_the_screen(
     opened: Open, run_file: Path, tmp_path: Path, width: int, scheme: str
 ) -> None:
     merged = tmp_path / "merged.html"
-    merged.write_text(merge_page(made_sweep(("base" * 20, "a-tuned-model-" * 6), target="right-on-sums" * 5)))
+    merged.write_text(
+        merge_page(made_sweep(("base" * 20, "a-tuned-model-" * 6), target="right-on-sums" * 5))
+    )
     for path in (run_file, file(tmp_path, hostile(), title="/a/very/long/path" * 30), merged):
         page = opened(path, width=width, scheme=scheme)
         page.locator(".looks").evaluate_all("all => all.forEach((one) => { one.open = true; })")
@@ -263,7 +298,9 @@ def test_nothing_is_wider_than_the_screen(
 
 @pytest.mark.parametrize("media", ["screen", "print"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_its_ground(opened: Open, run_file: Path, scheme: str, media: str) -> None:
+def test_text_stands_out_from_its_ground(
+    opened: Open, run_file: Path, scheme: str, media: str
+) -> None:
     page = opened(run_file, scheme=scheme)
     unfold(cards(page).first)
     page.emulate_media(media=media, color_scheme=scheme)
@@ -315,7 +352,9 @@ def test_without_a_script_all_but_the_list_is_there(opened: Open, run_file: Path
 def test_headings_fields_and_figures_have_names(opened: Open, run_file: Path) -> None:
     page = opened(run_file)
     unfold(cards(page).first)
-    levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map((node) => +node.tagName[1])")
+    levels = page.evaluate(
+        "[...document.querySelectorAll('h1,h2,h3,h4')].map((node) => +node.tagName[1])"
+    )
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(later - sooner <= 1 for sooner, later in pairwise(levels))
@@ -346,12 +385,26 @@ def test_foreign_text_is_shown_and_not_run(opened: Open, tmp_path: Path) -> None
         assert plain(visible(text)) in shown
     assert "\x00" not in shown
     assert HOSTILE[1] in page.locator("header").text_content()
-    for place in ("#list .question", "#list li", "#list .outputs", "#category", "#numbers th", "#numbers li"):
+    for place in (
+        "#list .question",
+        "#list li",
+        "#list .outputs",
+        "#category",
+        "#numbers th",
+        "#numbers li",
+    ):
         texts = plain(" ".join(page.locator(place).all_text_contents()))
         assert "<script>alert(1)</script>" in texts, place
     assert page.evaluate("document.querySelectorAll('script').length") == 2
     assert page.evaluate("document.querySelectorAll('style:not(svg style)').length") == 1
-    for made_of_text in ("main img", "main iframe", "main b", "main [onerror]", "main [onload]", "main script"):
+    for made_of_text in (
+        "main img",
+        "main iframe",
+        "main b",
+        "main [onerror]",
+        "main [onload]",
+        "main script",
+    ):
         assert page.locator(made_of_text).count() == 0
     assert page.evaluate(
         "[...document.querySelectorAll('svg text')].some((node) => node.textContent.includes('<script>'))"
@@ -370,7 +423,9 @@ def test_hovering_over_a_look_shows_its_counts_and_interval(opened: Open, run_fi
     assert page.locator("#point").inner_text().startswith("step 160, all questions: ")
     page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 2)
     said = page.locator("#point").inner_text()
-    assert re.fullmatch(r"step 80, [\w ]+: [\d.]+ % \(-?[\d.]+ to [\d.]+\); \d+ lost, \d+ gained of \d+", said)
+    assert re.fullmatch(
+        r"step 80, [\w ]+: [\d.]+ % \(-?[\d.]+ to [\d.]+\); \d+ lost, \d+ gained of \d+", said
+    )
     page.locator("#views button").nth(1).click()
     assert re.fullmatch(
         r"step 80, [\w ]+: [-+][\d.]+ points \([-+][\d.]+ to [-+]?[\d.]+\); \d+ lost, \d+ gained of \d+",
@@ -379,7 +434,9 @@ def test_hovering_over_a_look_shows_its_counts_and_interval(opened: Open, run_fi
     assert page.locator("#views button[aria-pressed=true]").inner_text() == "net change, points"
 
 
-def test_a_click_on_a_look_lists_the_questions_first_forgotten_there(opened: Open, run_file: Path) -> None:
+def test_a_click_on_a_look_lists_the_questions_first_forgotten_there(
+    opened: Open, run_file: Path
+) -> None:
     page = opened(run_file, unfold=False)
     box = curve(page)
     page.mouse.click(box["x"] + 0.5 * box["width"], box["y"] + 2)
@@ -394,10 +451,14 @@ def test_a_click_on_a_category_lists_its_questions(opened: Open, run_file: Path)
     page = opened(run_file, unfold=False)
     page.locator("#summary .link").first.click()
     cards(page).first.wait_for()
-    assert page.locator("#category").input_value() == page.locator("#summary .link").first.inner_text()
+    assert (
+        page.locator("#category").input_value() == page.locator("#summary .link").first.inner_text()
+    )
 
 
-def test_the_keyboard_moves_along_the_curve_and_lists_questions(opened: Open, run_file: Path) -> None:
+def test_the_keyboard_moves_along_the_curve_and_lists_questions(
+    opened: Open, run_file: Path
+) -> None:
     page = opened(run_file, unfold=False)
     page.locator("#chart").focus()
     page.keyboard.press("ArrowLeft")
@@ -407,7 +468,10 @@ def test_the_keyboard_moves_along_the_curve_and_lists_questions(opened: Open, ru
     assert category == page.locator("#summary .link").first.inner_text()
     page.keyboard.press("Enter")
     cards(page).first.wait_for()
-    assert (page.locator("#look").input_value(), page.locator("#category").input_value()) == ("120", category)
+    assert (page.locator("#look").input_value(), page.locator("#category").input_value()) == (
+        "120",
+        category,
+    )
 
 
 def test_without_a_script_and_on_paper_the_curve_is_a_drawing(opened: Open, run_file: Path) -> None:
@@ -422,7 +486,9 @@ def test_without_a_script_and_on_paper_the_curve_is_a_drawing(opened: Open, run_
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-def test_the_first_screen_has_verdict_curve_and_lost_questions(opened: Open, run_file: Path, width: int) -> None:
+def test_the_first_screen_has_verdict_curve_and_lost_questions(
+    opened: Open, run_file: Path, width: int
+) -> None:
     page = opened(run_file, width=width, unfold=False)
     for part in (".verdict", "#chart", "#summary blockquote >> nth=2"):
         assert page.locator(part).is_visible()

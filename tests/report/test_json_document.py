@@ -20,23 +20,70 @@ from forgetwatch.report.eight_lines import first_table
 from forgetwatch.report.markdown import ITEMS, comparison_markdown, escaped
 
 GROUP = {
-    *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),
-    *("accuracy_before", "accuracy_after", "forgetting", "backward_transfer", "net_change", "forgetting_relative"),
+    *(
+        "level",
+        "name",
+        "n",
+        "retained",
+        "forgotten",
+        "gained",
+        "missed",
+        "known",
+        "known_lost",
+        "newly_known",
+    ),
+    *(
+        "accuracy_before",
+        "accuracy_after",
+        "forgetting",
+        "backward_transfer",
+        "net_change",
+        "forgetting_relative",
+    ),
     *("retention", "format_lost", "knowledge_lost", "null_lost"),
     *("forgetting_interval", "backward_transfer_interval", "net_change_interval"),
     *("p_value", "chance", "null_n", "null_gained", "known_lost_interval"),
     *("loss_p_value", "effective_n"),
-    *("known_by_luck", "known_lost_by_luck", "known_net", "known_lost_net", "known_lost_net_interval"),
-    *("known_lost_net_share", "log_score_before", "log_score_after", "log_score_change", "log_score_change_interval"),
+    *(
+        "known_by_luck",
+        "known_lost_by_luck",
+        "known_net",
+        "known_lost_net",
+        "known_lost_net_interval",
+    ),
+    *(
+        "known_lost_net_share",
+        "log_score_before",
+        "log_score_after",
+        "log_score_change",
+        "log_score_change_interval",
+    ),
     "forgotten_at_constant_mass",
-    *("log_mass_change", "log_mass_change_interval", "log_conditional_change", "log_conditional_change_interval"),
+    *(
+        "log_mass_change",
+        "log_mass_change_interval",
+        "log_conditional_change",
+        "log_conditional_change_interval",
+    ),
     *("forgotten_log_mass_change", "forgotten_log_mass_change_interval"),
     *("forgotten_log_conditional_change", "forgotten_log_conditional_change_interval"),
     *("passages", "bits_per_byte_before", "bits_per_byte_after", "bits_per_byte_change"),
     "bits_per_byte_change_interval",
-    *("net_change_interval_worst", "known_vanished", "vanished", "unscored_before", "unscored_after", "newly_unscored"),
+    *(
+        "net_change_interval_worst",
+        "known_vanished",
+        "vanished",
+        "unscored_before",
+        "unscored_after",
+        "newly_unscored",
+    ),
     "not_finite",
-    *("margin_change", "margin_change_interval", "net_change_estimate", "net_change_estimate_interval"),
+    *(
+        "margin_change",
+        "margin_change_interval",
+        "net_change_estimate",
+        "net_change_estimate_interval",
+    ),
     *("known_lost_net_share_interval", "newly_known_net", "newly_known_net_interval"),
     *("right_lost_share", "right_lost_share_interval"),
 }
@@ -57,7 +104,13 @@ def test_the_document_has_every_promised_key_and_plain_values() -> None:
     assert set(whole) == GROUP
     assert set(whole["chance"]) == CHANCE
     assert set(whole["chance"]["paper"]) == {
-        *("expected", "forgetting", "backward_transfer", "forgetting_unclipped", "backward_transfer_unclipped"),
+        *(
+            "expected",
+            "forgetting",
+            "backward_transfer",
+            "forgetting_unclipped",
+            "backward_transfer_unclipped",
+        ),
         *("forgetting_max", "backward_transfer_max", "forgetting_se", "backward_transfer_se"),
         *("forgetting_interval", "backward_transfer_interval"),
     }
@@ -70,13 +123,20 @@ def test_the_document_has_every_promised_key_and_plain_values() -> None:
 def test_the_known_less_luck_and_the_log_score_are_those_of_the_group() -> None:
     comparison = sure().comparison
     whole, group = comparison_json(comparison)["groups"][0], comparison.all
-    assert (whole["known"], whole["known_lost"], whole["known_lost_by_luck"], whole["known_lost_net"]) == (60, 12, 5, 7)
+    assert (
+        whole["known"],
+        whole["known_lost"],
+        whole["known_lost_by_luck"],
+        whole["known_lost_net"],
+    ) == (60, 12, 5, 7)
     assert whole["known_by_luck"] == pytest.approx(40 / 3)
     assert whole["known_net"] == pytest.approx(60 - 40 / 3)
     assert whole["known_lost_net_share"] == pytest.approx(7 / (60 - 40 / 3))
     assert group["known_lost_net_interval"] is not None
     assert whole["known_lost_net_interval"] == list(group["known_lost_net_interval"])
-    assert whole["log_score_change"] == pytest.approx(whole["log_score_after"] - whole["log_score_before"])
+    assert whole["log_score_change"] == pytest.approx(
+        whole["log_score_after"] - whole["log_score_before"]
+    )
     assert group["log_score_change_interval"] is not None
     assert whole["log_score_change_interval"] == list(group["log_score_change_interval"])
 
@@ -102,7 +162,10 @@ def test_several_comparisons_are_a_list() -> None:
 def test_the_verdict_names_its_question_and_its_legs() -> None:
     comparison = sure().comparison
     for tolerance in (Tolerance(), Tolerance(accuracy=0.3, known=None)):
-        document, found = comparison_json(comparison, tolerance=tolerance)["verdict"], decide(comparison, tolerance)
+        document, found = (
+            comparison_json(comparison, tolerance=tolerance)["verdict"],
+            decide(comparison, tolerance),
+        )
         legs = document.pop("legs")
         assert document == {
             "question": "in this comparison alone, is a loss beyond its limit?",
@@ -116,7 +179,10 @@ def test_the_verdict_names_its_question_and_its_legs() -> None:
         assert accuracy is not None
         assert accuracy.interval is not None
         assert legs["accuracy"]["interval"] == list(accuracy.interval)
-        assert (legs["accuracy"]["limit"], legs["accuracy"]["answer"]) == (-(tolerance.accuracy or 0), accuracy.answer)
+        assert (legs["accuracy"]["limit"], legs["accuracy"]["answer"]) == (
+            -(tolerance.accuracy or 0),
+            accuracy.answer,
+        )
         assert (legs["knowledge"]["answer"] is None) == (tolerance.known is None)
         assert legs["category"]["limit"] == -0.05
 
@@ -147,7 +213,13 @@ def test_each_group_of_each_comparison_is_a_line() -> None:
 
 def test_what_is_undefined_is_an_empty_cell() -> None:
     row = rows(comparisons_csv([compared([False], [False])]))[0]
-    assert row["retention"] == row["known"] == row["known_lost_interval_low"] == row["chance.paper.forgetting"] == ""
+    assert (
+        row["retention"]
+        == row["known"]
+        == row["known_lost_interval_low"]
+        == row["chance.paper.forgetting"]
+        == ""
+    )
     assert row["forgotten"] == "0"
 
 
@@ -160,7 +232,9 @@ def test_the_csv_table_has_no_nan() -> None:
 def test_names_with_commas_quotes_and_line_breaks_come_back() -> None:
     names = ['a,b "c"', "line\nbreak", "1=1"]
     same = compared([True] * 3, [True] * 3, category=names)
-    assert [row["name"] for row in rows(comparisons_csv([same])) if row["level"] == "category"] == names
+    assert [
+        row["name"] for row in rows(comparisons_csv([same])) if row["level"] == "category"
+    ] == names
     of = hostile()
     assert len(rows(comparisons_csv([of.comparison]))) == len(of.comparison.groups)
 
@@ -182,7 +256,11 @@ def test_no_cell_begins_as_a_formula_and_numbers_stay_numbers() -> None:
     for row in rows(text):
         assert all(row[name][0] not in "=+-@\t\r" for name in ("before", "after", "level", "name"))
         assert float(row["net_change"]) == -1
-    assert {row["name"] for row in rows(text)} > {'\'=HYPERLINK("http://evil","x")', "'-1", "a⟨U+001B⟩[31m"}
+    assert {row["name"] for row in rows(text)} > {
+        '\'=HYPERLINK("http://evil","x")',
+        "'-1",
+        "a⟨U+001B⟩[31m",
+    }
     assert "\x1b" not in text
 
 
@@ -241,7 +319,9 @@ def test_the_level_of_the_groups_can_be_chosen() -> None:
     by_task = comparison_markdown(comparison, by="task")
     assert "| task 3 |" in by_task
     assert "| Math |" not in by_task.partition("## All numbers")[2]
-    assert "| Math |" not in comparison_markdown(comparison, by="all").partition("## All numbers")[2]
+    assert (
+        "| Math |" not in comparison_markdown(comparison, by="all").partition("## All numbers")[2]
+    )
 
 
 def test_foreign_text_is_not_markup() -> None:

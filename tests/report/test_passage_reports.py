@@ -30,12 +30,16 @@ NO_VERDICT = "NO VERDICT"
 def compared(*, questions: bool) -> Comparison:
     asked = QUESTIONS if questions else []
     turned = [True, False, False, True, True, False] if questions else []
-    return compare(before=read(bits=BEFORE, questions=asked), after=read(bits=AFTER, questions=turned, step=10))
+    return compare(
+        before=read(bits=BEFORE, questions=asked), after=read(bits=AFTER, questions=turned, step=10)
+    )
 
 
 def watched(*, questions: bool) -> Trajectory:
     asked = QUESTIONS if questions else []
-    return Trajectory.of([read(bits=BEFORE + 0.02 * at, questions=asked, step=10 * at) for at in range(4)], planned=3)
+    return Trajectory.of(
+        [read(bits=BEFORE + 0.02 * at, questions=asked, step=10 * at) for at in range(4)], planned=3
+    )
 
 
 def lines(*shown: object) -> list[str]:
@@ -53,7 +57,10 @@ def test_the_first_table_has_one_line_of_passages(questions: bool) -> None:
 
 
 def test_without_flips_the_line_of_passages_stays() -> None:
-    sides = {"before": read(bits=BEFORE, questions=QUESTIONS), "after": read(bits=AFTER, questions=QUESTIONS, step=1)}
+    sides = {
+        "before": read(bits=BEFORE, questions=QUESTIONS),
+        "after": read(bits=AFTER, questions=QUESTIONS, step=1),
+    }
     found = lines(table_of(compare(**sides)))
     assert LINE in found
     assert any("none of 6 changed" in line for line in found)
@@ -64,11 +71,29 @@ def test_the_detail_lists_every_category_with_passages(questions: bool) -> None:
     run = watched(questions=questions)
     of_run = detail_of(run.comparisons[-1], trajectory=run)
     found = lines(detail_of(compared(questions=questions)), of_run)
-    of_texts = [line.split()[:2] for line in found if line.startswith(("  News", "  Code")) and "+0." in line]
-    assert sorted(map(tuple, of_texts)) == [("Code", "30"), ("Code", "30"), ("News", "30"), ("News", "30")]
+    of_texts = [
+        line.split()[:2]
+        for line in found
+        if line.startswith(("  News", "  Code")) and "+0." in line
+    ]
+    assert sorted(map(tuple, of_texts)) == [
+        ("Code", "30"),
+        ("Code", "30"),
+        ("News", "30"),
+        ("News", "30"),
+    ]
     assert not any("nan" in line or "n/a points" in line for line in found)
     heading = next(line for line in found if line.startswith("  group") and "bits per byte" in line)
-    assert heading.split() == ["group", "passages", "bits", "per", "byte", "before", "after", "change"]
+    assert heading.split() == [
+        "group",
+        "passages",
+        "bits",
+        "per",
+        "byte",
+        "before",
+        "after",
+        "change",
+    ]
     assert any(line.split()[:1] == ["30"] and "+0.060" in line for line in found)  # the last look
 
 
@@ -88,8 +113,14 @@ def test_markdown_has_a_table_of_passages(questions: bool) -> None:
 def test_the_csv_table_has_the_columns_of_passages() -> None:
     rows = list(csv.DictReader(io.StringIO(comparisons_csv([compared(questions=True)]))))
     by_name = {row["name"]: row for row in rows if row["level"] in ("all", "category")}
-    assert (by_name["News"]["passages"], by_name["News"]["n"], by_name["News"]["p_value"]) == ("30", "0", "")
-    assert float(by_name["all"]["bits_per_byte_change_interval_low"]) == pytest.approx(0.037, abs=1e-3)
+    assert (by_name["News"]["passages"], by_name["News"]["n"], by_name["News"]["p_value"]) == (
+        "30",
+        "0",
+        "",
+    )
+    assert float(by_name["all"]["bits_per_byte_change_interval_low"]) == pytest.approx(
+        0.037, abs=1e-3
+    )
     assert by_name["Math"]["passages"] == by_name["Math"]["bits_per_byte_before"] == ""
 
 
@@ -119,7 +150,9 @@ def test_a_tracker_gets_one_curve_and_with_full_one_for_each_category() -> None:
     assert row["eval_forget/all/bits_per_byte"] == made.all["bits_per_byte_after"]
     assert not [key for key in row if key.startswith(("eval_forget/news", "eval_forget/code"))]
     full = tracker_row(made, seconds=1.0, full=True)
-    assert full["eval_forget/news/bits_per_byte"] == made.by("category")["News"]["bits_per_byte_after"]
+    assert (
+        full["eval_forget/news/bits_per_byte"] == made.by("category")["News"]["bits_per_byte_after"]
+    )
     assert full["eval_forget/all/bits_per_byte_change"] == made.all["bits_per_byte_change"]
     assert "eval_forget/all/bits_per_byte_change_interval_low" in full
     assert "eval_forget/news/forgotten" not in full
@@ -129,10 +162,15 @@ def test_a_tracker_gets_one_curve_and_with_full_one_for_each_category() -> None:
 def test_a_tracker_gets_no_count_of_answers_for_passages_alone() -> None:
     for full in (False, True):
         row = tracker_row(compared(questions=False), seconds=1.0, full=full)
-        counts = [key for key in row if "passages" not in key and not key.endswith(("seconds", "unscored"))]
-        assert all("bits_per_byte" in key or (key.endswith(("/items", "/n")) and row[key] == 0) for key in counts), (
-            counts
-        )
+        counts = [
+            key
+            for key in row
+            if "passages" not in key and not key.endswith(("seconds", "unscored"))
+        ]
+        assert all(
+            "bits_per_byte" in key or (key.endswith(("/items", "/n")) and row[key] == 0)
+            for key in counts
+        ), counts
 
 
 def test_a_group_of_one_text_keeps_its_row() -> None:
@@ -141,9 +179,18 @@ def test_a_group_of_one_text_keeps_its_row() -> None:
 
 
 def test_a_probe_without_passages_has_no_key_of_them() -> None:
-    made = compare(before=read(bits=[], questions=QUESTIONS), after=read(bits=[], questions=QUESTIONS, step=1))
-    assert not [key for key in tracker_row(made, seconds=1.0, full=True) if "bits" in key or "passages" in key]
+    made = compare(
+        before=read(bits=[], questions=QUESTIONS), after=read(bits=[], questions=QUESTIONS, step=1)
+    )
+    assert not [
+        key
+        for key in tracker_row(made, seconds=1.0, full=True)
+        if "bits" in key or "passages" in key
+    ]
 
 
 def test_a_run_of_passages_is_drawn(tmp_path: Path) -> None:
-    assert {path.name for path in save_run(watched(questions=False), tmp_path)} == {"passages.png", "passages.svg"}
+    assert {path.name for path in save_run(watched(questions=False), tmp_path)} == {
+        "passages.png",
+        "passages.svg",
+    }

@@ -58,7 +58,9 @@ def test_the_curves_are_the_counts() -> None:
     assert "2 answers were forgotten and 0 gained, of 8" in figure.get_suptitle()
 
 
-def test_the_net_change_is_the_estimate_in_its_interval_and_options_with_scores_add_the_known() -> None:
+def test_the_net_change_is_the_estimate_in_its_interval_and_options_with_scores_add_the_known() -> (
+    None
+):
     trajectory, _ = scored(looks=4)
     figure = trajectory_figure(trajectory)
     net, known = figure.subfigs[0].axes[2:]
@@ -66,7 +68,9 @@ def test_the_net_change_is_the_estimate_in_its_interval_and_options_with_scores_
     curve = next(line for line in known.lines if len(line.get_xdata()) == len(groups))
     assert list(curve.get_ydata()) == [group["known_lost_net"] for group in groups]
     assert_net(net, trajectory)
-    first_screen = verdict_figure(trajectory, conclude(trajectory.comparisons[-1], trajectory=trajectory)).axes[0]
+    first_screen = verdict_figure(
+        trajectory, conclude(trajectory.comparisons[-1], trajectory=trajectory)
+    ).axes[0]
     shown = {line.get_label(): list(line.get_ydata()) for line in first_screen.lines}
     shares = [100 * group["known_lost_net_share"] for group in groups]
     assert shown["all questions, 95 % interval"] == pytest.approx(shares)
@@ -111,7 +115,10 @@ def test_the_picture_is_written_in_the_format_of_its_name(tmp_path: Path, suffix
 def test_a_figure_has_the_same_markup_each_time_and_shares_no_id_with_another() -> None:
     """The layout's last bits differ from one drawing to the next; two cells of a notebook show two figures."""
     first, second = scored(items=60)[0], scored(items=90)[0]
-    texts = [str(svg(lambda of=of: trajectory_figure(of), name="curves", label="x")) for of in (first, first, second)]
+    texts = [
+        str(svg(lambda of=of: trajectory_figure(of), name="curves", label="x"))
+        for of in (first, first, second)
+    ]
     assert texts[0] == texts[1]
     ids = [set(re.findall(r' id="([^"]+)"', text)) for text in texts]
     assert ids[0]
@@ -131,11 +138,17 @@ def test_the_worst_category_is_the_top_bar() -> None:
     figure = bars_figure(made([1, 7, 3]))
     assert figure is not None
     flips, net = figure.axes
-    assert [label.get_text() for label in flips.get_yticklabels()] == ["c1  (10)", "c2  (10)", "c0  (10)"]
+    assert [label.get_text() for label in flips.get_yticklabels()] == [
+        "c1  (10)",
+        "c2  (10)",
+        "c0  (10)",
+    ]
     top, bottom = reversed(flips.get_ylim())
     assert top < 0 < 2 < bottom
     assert [bar.get_width() for bar in flips.patches[:3]] == pytest.approx([-70, -30, -10])
-    assert [line.get_xdata()[0] for line in net.lines if len(line.get_xdata()) == 1] == pytest.approx([-70, -30, -10])
+    assert [
+        line.get_xdata()[0] for line in net.lines if len(line.get_xdata()) == 1
+    ] == pytest.approx([-70, -30, -10])
 
 
 def test_a_diamond_is_a_change_beyond_zero() -> None:
@@ -157,7 +170,9 @@ def test_of_many_categories_the_worst_are_drawn() -> None:
 
 
 def test_names_in_any_script_are_drawn_without_a_warning() -> None:
-    comparison = made([1, 2, 3], names=["$x", "漢字のカテゴリ", "a\u202e name\nthat goes on and on for ever"])
+    comparison = made(
+        [1, 2, 3], names=["$x", "漢字のカテゴリ", "a\u202e name\nthat goes on and on for ever"]
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         text = svg(lambda: bars_figure(comparison), name="bars", label='what "it" shows')
@@ -189,7 +204,9 @@ def test_an_unscored_cell_is_neither_forgotten_nor_gained() -> None:
 
 
 def test_rows_that_are_left_out_are_taken_at_even_distances_and_counted() -> None:
-    found = heatmap(watched([True] * 90, [i < 45 for i in range(90)], [False] * 80 + [True] * 10), rows=8)
+    found = heatmap(
+        watched([True] * 90, [i < 45 for i in range(90)], [False] * 80 + [True] * 10), rows=8
+    )
     assert len(found.cells) == 8
     assert found.changed == 90
     caption = heatmap_caption(found)
@@ -210,16 +227,29 @@ def test_the_picture_has_a_column_for_each_look_and_none_where_nothing_changed()
     assert len({int(later) - int(sooner) for sooner, later in pairwise(ticks[1:])}) == 1
 
 
-NAMES = ["short", "w" * 200, "数学和物理" * 30, "🙂🎉" * 40, "costs $5 and $_x, \\frac{1}", "two\nlines\x1b[31m"]
+NAMES = [
+    "short",
+    "w" * 200,
+    "数学和物理" * 30,
+    "🙂🎉" * 40,
+    "costs $5 and $_x, \\frac{1}",
+    "two\nlines\x1b[31m",
+]
 
 
-def sweep(models: int = 15, *, targets: bool = True, names: str = "a-long-sweep-over-" + "x" * 60) -> ModelComparison:
+def sweep(
+    models: int = 15, *, targets: bool = True, names: str = "a-long-sweep-over-" + "x" * 60
+) -> ModelComparison:
     base = snapshot([True] * 60, meta={"model": "base-" + "y" * 80})
     afters = [
-        snapshot([at % 7 > 0 or at >= number for at in range(60)], meta={"model": f"{names}-{number}"})
+        snapshot(
+            [at % 7 > 0 or at >= number for at in range(60)], meta={"model": f"{names}-{number}"}
+        )
         for number in range(models)
     ]
-    target = Target(name="eval_$accuracy$", values=tuple(0.7 + number % 2 for number in range(models)))
+    target = Target(
+        name="eval_$accuracy$", values=tuple(0.7 + number % 2 for number in range(models))
+    )
     return ranked(base, afters, target if targets else None)[0]
 
 
@@ -252,7 +282,9 @@ def texts_in(figure: Figure) -> list[tuple[str, Any]]:
     with patch.object(Text, "draw", noted):
         canvas.draw()
     shown = [text for text in seen if text.get_visible() and text.get_text().strip()]
-    return [(text.get_text(), text.get_window_extent(canvas.get_renderer()).extents) for text in shown]
+    return [
+        (text.get_text(), text.get_window_extent(canvas.get_renderer()).extents) for text in shown
+    ]
 
 
 def check(figure: Figure | None) -> None:
@@ -294,20 +326,26 @@ def test_the_front_is_told_by_shape_and_the_points_lie_where_the_numbers_are() -
     assert figure is not None
     marks = [line for line in figure.axes[0].lines if line.get_marker() in ("D", "o")]
     assert [line.get_marker() == "D" for line in marks] == [one.on_front for one in several.ranking]
-    assert [line.get_ydata()[0] for line in marks] == pytest.approx([100 * one.kept.share for one in several.ranking])
+    assert [line.get_ydata()[0] for line in marks] == pytest.approx(
+        [100 * one.kept.share for one in several.ranking]
+    )
     assert [line.get_xdata()[0] for line in marks] == [one.target for one in several.ranking]
 
 
 def test_of_a_loss_the_better_side_is_the_right_one() -> None:
     several = sweep(2)
     loss = Target(name="eval_loss", values=(1.0, 2.0))
-    figure = ranking_figure(ModelComparison(matrix=several.matrix, ranking=several.ranking, target=loss))
+    figure = ranking_figure(
+        ModelComparison(matrix=several.matrix, ranking=several.ranking, target=loss)
+    )
     assert figure is not None
     left, right = figure.axes[0].get_xlim()
     assert left > right
 
 
-def test_several_are_written_as_png_and_svg_under_names_that_tell_them_apart(tmp_path: Path) -> None:
+def test_several_are_written_as_png_and_svg_under_names_that_tell_them_apart(
+    tmp_path: Path,
+) -> None:
     comparisons = [categories("org/a b"), categories("org/a/b"), categories("数学")]
     paths = save_comparisons(comparisons, tmp_path / "new" / "pictures", several=sweep(3))
     names = ["retention-against-eval_-accuracy", "categories-1-a-b", "categories-2-b"]

@@ -51,7 +51,10 @@ def in_json(comparison: Comparison) -> Numbers:
     """Every number that a table of groups shows, from the JSON document, rounded by rules of its own."""
     many = len(estimated_categories(comparison))
     groups = zip(_document(comparison)["groups"], comparison.groups, strict=True)
-    return {f"{one['level']}:{one['name']}": _rounded(one, leg_interval(group, many)) for one, group in groups}
+    return {
+        f"{one['level']}:{one['name']}": _rounded(one, leg_interval(group, many))
+        for one, group in groups
+    }
 
 
 def _document(comparison: Comparison) -> dict[str, Any]:
@@ -61,7 +64,9 @@ def _document(comparison: Comparison) -> dict[str, Any]:
 
 def _rounded(group: dict[str, Any], interval: tuple[float, float]) -> dict[str, list[str]]:
     if group["level"] != "category":  # those of the categories hold together
-        assert interval == pytest.approx(group["net_change_estimate_interval"] or group["net_change_interval"])
+        assert interval == pytest.approx(
+            group["net_change_estimate_interval"] or group["net_change_interval"]
+        )
     return {
         "n": [_count(group["n"])],
         "accuracy_before": [_percent(group["accuracy_before"])],
@@ -85,7 +90,13 @@ def _net_of_luck(group: dict[str, Any]) -> list[str]:
 
 
 def _count(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}" if abs(value - round(value)) > 1e-9 else f"{value:.0f}"
+    return (
+        "–"
+        if value is None
+        else f"{value:.1f}"
+        if abs(value - round(value)) > 1e-9
+        else f"{value:.0f}"
+    )
 
 
 def _percent(value: float) -> str:
@@ -97,10 +108,13 @@ def _points(value: float) -> str:
 
 
 def in_page(comparison: Comparison, **options: Any) -> Numbers:
-    rows = re.findall(r'<tr class="\w+" data-group="([^"]*)">(.*?)</tr>', page(comparison, **options))
+    rows = re.findall(
+        r'<tr class="\w+" data-group="([^"]*)">(.*?)</tr>', page(comparison, **options)
+    )
     return {
         html.unescape(name): {
-            what: numbers(html.unescape(text)) for what, text in re.findall(r'data-name="(\w+)">([^<]*)<', row)
+            what: numbers(html.unescape(text))
+            for what, text in re.findall(r'data-name="(\w+)">([^<]*)<', row)
         }
         for name, row in rows
         if not name.startswith("look:")
@@ -123,14 +137,20 @@ def test_the_page_shows_what_the_document_holds(shown: tuple[Comparison, Any]) -
     in_tables, wanted = in_page(comparison, trajectory=trajectory), in_json(comparison)
     left_out = {name for name in wanted.keys() - in_tables.keys() if name.startswith("task:")}
     rows = [wanted[name] for name in wanted if name.startswith("category:")]
-    assert not left_out or [wanted[name] for name in wanted if name in left_out] == rows  # the same by other names
+    assert (
+        not left_out or [wanted[name] for name in wanted if name in left_out] == rows
+    )  # the same by other names
     assert in_tables == {name: row for name, row in wanted.items() if name not in left_out}
 
 
 @pytest.mark.parametrize("level", ["category", "task"])
 def test_markdown_shows_what_the_document_holds(shown: tuple[Comparison, Any], level: str) -> None:
     comparison, _ = shown
-    wanted = {name: row for name, row in in_json(comparison).items() if name.split(":")[0] in ("all", "kind", level)}
+    wanted = {
+        name: row
+        for name, row in in_json(comparison).items()
+        if name.split(":")[0] in ("all", "kind", level)
+    }
     assert in_markdown(comparison, level) == wanted
 
 
@@ -160,7 +180,9 @@ def _at(group: dict[str, Any], path: str) -> Any:
     return value
 
 
-def test_the_terminal_shows_the_same_numbers_of_the_whole_and_of_each_category(shown: tuple[Comparison, Any]) -> None:
+def test_the_terminal_shows_the_same_numbers_of_the_whole_and_of_each_category(
+    shown: tuple[Comparison, Any],
+) -> None:
     comparison, _ = shown
     lines, wanted = printed(detail_of(comparison)).splitlines(), in_json(comparison)
     lines = lines[lines.index("All numbers") :]
@@ -168,7 +190,9 @@ def test_the_terminal_shows_the_same_numbers_of_the_whole_and_of_each_category(s
     for name in ("all:all", *(f"category:{name}" for name in comparison.by("category"))):
         own = name.partition(":")[2]
         line = next(line for line in lines if line.startswith(f"  {own} "))
-        assert numbers(line.removeprefix(f"  {own}")) == [cell for column in columns for cell in wanted[name][column]]
+        assert numbers(line.removeprefix(f"  {own}")) == [
+            cell for column in columns for cell in wanted[name][column]
+        ]
 
 
 def test_the_first_table_shows_the_same_numbers(shown: tuple[Comparison, Any]) -> None:
@@ -179,9 +203,14 @@ def test_the_first_table_shows_the_same_numbers(shown: tuple[Comparison, Any]) -
     assert ([lost], [n], [won]) == (whole["forgotten"], whole["n"], whole["gained"])
     assert sides[-1:] == whole["accuracy_after"]
     counted = re.search(r"lost (\S+) of about (\S+) clearly known", first.decision.basis)
-    assert (counted is not None) == (first.decision.word == "FORGOT" and first.decision.deciding == "knowledge")
+    assert (counted is not None) == (
+        first.decision.word == "FORGOT" and first.decision.deciding == "knowledge"
+    )
     if counted:
-        assert ([counted[2]], float(counted[1])) == (whole["known_net"], max(float(whole["known_lost_net"][0]), 0.0))
+        assert ([counted[2]], float(counted[1])) == (
+            whole["known_net"],
+            max(float(whole["known_lost_net"][0]), 0.0),
+        )
     fell = [one.group.name for one in first.found.lost]
     assert not fell or rows["where"].startswith(f"worst: {fell[0]}, ")
 
@@ -194,7 +223,15 @@ def test_trackers_get_the_numbers_of_the_document(shown: tuple[Comparison, Any])
         name = re.sub(r"\W", "_", group["name"].lower())
         key = {"all": "all", "category": name, "task": f"tasks/{name}"}[group["level"]]
         for what in (
-            *("n", "forgotten", "gained", "known", "known_lost", "known_lost_net", "log_score_change"),
+            *(
+                "n",
+                "forgotten",
+                "gained",
+                "known",
+                "known_lost",
+                "known_lost_net",
+                "log_score_change",
+            ),
             *("accuracy_before", "net_change", "p_value"),
         ):
             named = "items" if what == "n" else what
@@ -211,7 +248,10 @@ def test_the_page_shows_each_look_as_the_document_does() -> None:
     rows = re.findall(r'data-group="look:([\d,]+)">(.*?)</tr>', text)
     assert [int(step.replace(",", "")) for step, _ in rows] == list(trajectory.steps[1:])
     for (_, row), comparison in zip(rows, trajectory.comparisons[1:], strict=True):
-        cells = {what: numbers(html.unescape(cell)) for what, cell in re.findall(r'data-name="(\w+)">([^<]*)<', row)}
+        cells = {
+            what: numbers(html.unescape(cell))
+            for what, cell in re.findall(r'data-name="(\w+)">([^<]*)<', row)
+        }
         assert cells == in_json(comparison)["all:all"]
 
 
@@ -235,12 +275,19 @@ def in_words(comparison: Comparison, trajectory: Any) -> dict[str, str]:
     """Each output as one line of words, without tags and escapes."""
     sides = Sides(before=snapshot([True]), after=snapshot([True]), trajectory=trajectory)
     result = apply_policy(load_policy("fine-tune"), sides, comparison=comparison)
-    marked = re.sub(r"<(style|script|svg).*?</\1>", " ", page(comparison, trajectory=trajectory), flags=re.DOTALL)
+    marked = re.sub(
+        r"<(style|script|svg).*?</\1>",
+        " ",
+        page(comparison, trajectory=trajectory),
+        flags=re.DOTALL,
+    )
     outputs = {
         "terminal": unfolded(printed(table_of(comparison, trajectory=trajectory, gate=result))),
         "detail": printed(detail_of(comparison, trajectory=trajectory)),
         "page": html.unescape(re.sub(r"<[^>]+>", " ", marked)),
-        "markdown": re.sub(r"\\([^\w\s])", r"\1", comparison_markdown(comparison, trajectory=trajectory)),
+        "markdown": re.sub(
+            r"\\([^\w\s])", r"\1", comparison_markdown(comparison, trajectory=trajectory)
+        ),
         "comment": re.sub(r"\\([^\w\s])", r"\1", policy_comment(result)),
     }
     return {name: " ".join(text.replace("→", "->").split()) for name, text in outputs.items()}
@@ -253,14 +300,24 @@ def test_no_output_contradicts_another(shown: tuple[Comparison, Any]) -> None:
     change, ends = whole["net_change_estimate"], leg_interval(comparison.all, 1)
     for name, text in in_words(comparison, trajectory).items():
         assert name == "detail" or verdict["word"] in text, name
-        assert name == "detail" or first_table(comparison, trajectory=trajectory).decision.claim in text, name
-        for lost, n, won in re.findall(r"([\d.]+) of ([\d,]+) lost, ([\d.]+) gained", text.partition("worst: ")[0]):
-            assert [lost, n, won] == [_count(whole[one]) for one in ("forgotten", "n", "gained")], name
+        assert (
+            name == "detail"
+            or first_table(comparison, trajectory=trajectory).decision.claim in text
+        ), name
+        for lost, n, won in re.findall(
+            r"([\d.]+) of ([\d,]+) lost, ([\d.]+) gained", text.partition("worst: ")[0]
+        ):
+            assert [lost, n, won] == [_count(whole[one]) for one in ("forgotten", "n", "gained")], (
+                name
+            )
         for share, lost, known in re.findall(
             r"([\d.]+) % (?:of what it clearly knew is gone|lost) \((\d+) of (\d+)", text
         ):
-            assert float(share) == pytest.approx(100 * int(lost) / int(known), abs=0.51 + 50 / int(known)), name
+            assert float(share) == pytest.approx(
+                100 * int(lost) / int(known), abs=0.51 + 50 / int(known)
+            ), name
         numbers_of_all = re.findall(
-            r"(?:true change|net change of all questions) ([+-][\d.]+) points \(?(\S+) to ([+-][\d.]+)", text
+            r"(?:true change|net change of all questions) ([+-][\d.]+) points \(?(\S+) to ([+-][\d.]+)",
+            text,
         )
         assert all(one == tuple(map(_points, (change, *ends))) for one in numbers_of_all), name

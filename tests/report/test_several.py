@@ -11,16 +11,24 @@ from support import snapshot
 from forgetwatch.comparing.document import comparisons_json
 from forgetwatch.comparing.ranking import ModelComparison, Target
 from forgetwatch.report.html import page
-from forgetwatch.report.several_models import MODELS, several_detail, several_markdown, several_table
+from forgetwatch.report.several_models import (
+    MODELS,
+    several_detail,
+    several_markdown,
+    several_table,
+)
 
 KEPT = (7, 9, 8)
 
 
-def made(*kept: int, target: Target | None = None, names: str = "m") -> tuple[ModelComparison, dict[str, object], str]:
+def made(
+    *kept: int, target: Target | None = None, names: str = "m"
+) -> tuple[ModelComparison, dict[str, object], str]:
     """Models that keep so many of ten right answers; together, as JSON, and as a page."""
     base = snapshot([True] * 10, meta={"model": "base"})
     afters = [
-        snapshot([at < n for at in range(10)], meta={"model": f"{names}{number}"}) for number, n in enumerate(kept, 1)
+        snapshot([at < n for at in range(10)], meta={"model": f"{names}{number}"})
+        for number, n in enumerate(kept, 1)
     ]
     several, comparisons = ranked(base, afters, target)
     return several, comparisons_json(comparisons, several), page(comparisons[-1], several=several)
@@ -44,15 +52,38 @@ def test_the_first_table_ranks_in_at_most_twelve_lines() -> None:
 
 
 def test_the_table_ranks_and_the_matrix_counts() -> None:
-    lines = terminal(made(*KEPT, target=Target(name="eval_accuracy", values=(0.9, 0.5, 0.4)))[0]).splitlines()
+    lines = terminal(
+        made(*KEPT, target=Target(name="eval_accuracy", values=(0.9, 0.5, 0.4)))[0]
+    ).splitlines()
     assert [line.split()[:4] for line in lines[1:4]] == [
         ["1", "*", "2", "m2"],
         ["2", "3", "m3", "80.0"],
         ["3", "*", "1", "m1"],
     ]
-    assert lines[1].split()[4:] == ["90.0", "0.5", "1", "0", "-10.0", "(-40.4", "to", "+18.9)", "NOT", "CLEAR"]
+    assert lines[1].split()[4:] == [
+        "90.0",
+        "0.5",
+        "1",
+        "0",
+        "-10.0",
+        "(-40.4",
+        "to",
+        "+18.9)",
+        "NOT",
+        "CLEAR",
+    ]
     alone = terminal(made(*KEPT)[0]).splitlines()
-    assert alone[1].split()[3:] == ["90.0", "1", "0", "-10.0", "(-40.4", "to", "+18.9)", "NOT", "CLEAR"]
+    assert alone[1].split()[3:] == [
+        "90.0",
+        "1",
+        "0",
+        "-10.0",
+        "(-40.4",
+        "to",
+        "+18.9)",
+        "NOT",
+        "CLEAR",
+    ]
     assert max(map(len, alone)) <= 100
     assert "They are nos 1 and 2." in " ".join(lines)
     assert [line.split()[1:] for line in lines[-4:]] == [
@@ -82,7 +113,9 @@ def test_markdown_and_page_show_the_same_cells() -> None:
     several, _, html = made(*KEPT, target=target)
     text = several_markdown(several)
     (ranks,) = [line for line in text.splitlines() if line.startswith("| 1 | 2 | m2 |")]
-    assert ranks.startswith("| 1 | 2 | m2 | 90.0 (59.6 to 98.2) | 1 | 0 | -10.0 (-40.4 to +18.9) | NOT CLEAR |")
+    assert ranks.startswith(
+        "| 1 | 2 | m2 | 90.0 (59.6 to 98.2) | 1 | 0 | -10.0 (-40.4 to +18.9) | NOT CLEAR |"
+    )
     assert ranks.endswith("| 0.5 | \\* |")
     assert "| 2 | m2 | 0 | 2 | – | 1 |" in text
     section = html[html.index('<section id="several"') : html.index('<section id="summary"')]
@@ -94,7 +127,9 @@ def test_markdown_and_page_show_the_same_cells() -> None:
 def test_names_cannot_become_markup() -> None:
     several, _, html = made(8, 9, names="<img src=x onerror=alert(1)>|`x`")
     assert "<img src" not in html
-    row = next(line for line in several_markdown(several).splitlines() if line.startswith("| 1 | 2 |"))
+    row = next(
+        line for line in several_markdown(several).splitlines() if line.startswith("| 1 | 2 |")
+    )
     assert "\\<img src=x onerror=alert(1)\\>" in row
     assert "\\|" in row
 
@@ -124,7 +159,9 @@ def test_a_page_of_one_comparison_has_no_such_section() -> None:
 
 
 def test_no_value_of_the_page_is_a_python_object() -> None:
-    sides = [snapshot([True] * (8 - at) + [False] * at, meta={"model": f"m{at}"}) for at in range(3)]
+    sides = [
+        snapshot([True] * (8 - at) + [False] * at, meta={"model": f"m{at}"}) for at in range(3)
+    ]
     several, comparisons = ranked(sides[0], sides[1:], None)
     text = page(comparisons[-1], several=several)
     assert "Over the 8 questions on which all were scored; 0 are left out." in text

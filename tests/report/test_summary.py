@@ -15,7 +15,18 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from pages import choices, clusters, compared, hostile, plain, printed, run, samples, watched, written
+from pages import (
+    choices,
+    clusters,
+    compared,
+    hostile,
+    plain,
+    printed,
+    run,
+    samples,
+    watched,
+    written,
+)
 from run_folders import write_run
 from support import probe, snapshot
 
@@ -44,7 +55,9 @@ def shown_of(comparison: Comparison, *, changed: Sequence[Flip] = (), **options:
     return summary(comparison, first_table(comparison, **options), changed=changed)
 
 
-def by_category(lost: Sequence[int], gained: Sequence[int] | None = None, *, of: int = 60) -> Comparison:
+def by_category(
+    lost: Sequence[int], gained: Sequence[int] | None = None, *, of: int = 60
+) -> Comparison:
     """Category i of `of` items, half of them right before, lost and gained so many."""
     gained = gained or [0] * len(lost)
     before = [item < of // 2 for _ in lost for item in range(of)]
@@ -53,7 +66,9 @@ def by_category(lost: Sequence[int], gained: Sequence[int] | None = None, *, of:
         for (fell, rose) in zip(lost, gained, strict=True)
         for item, right in enumerate(before[:of])
     ]
-    return compared(before, after, category=["abcdefgh"[i] for i in range(len(lost)) for _ in range(of)])
+    return compared(
+        before, after, category=["abcdefgh"[i] for i in range(len(lost)) for _ in range(of)]
+    )
 
 
 # Verdict and facts
@@ -67,7 +82,11 @@ def by_category(lost: Sequence[int], gained: Sequence[int] | None = None, *, of:
             "1 of 40 changes when measured twice",
             "1 had another result (95 %: 0.4 to 12.9 %)",
         ),
-        ([True] * 40, "0 of 40 change when measured twice", "0 had another result (95 %: 0.0 to 7.2 %)"),
+        (
+            [True] * 40,
+            "0 of 40 change when measured twice",
+            "0 had another result (95 %: 0.0 to 7.2 %)",
+        ),
         (
             [False] * 10 + [True] * 30,
             "10 of 40 change when measured twice",
@@ -97,7 +116,11 @@ def test_a_run_without_a_look_says_so_and_has_no_verdict() -> None:
 
 def test_each_leg_has_its_number_interval_limit_and_result() -> None:
     legs = {leg.what: leg for leg in shown_of(by_category([25, 0, 0])).legs}
-    assert set(legs) == {"net change of all questions", "lost of what it clearly knew", "net change of a"}
+    assert set(legs) == {
+        "net change of all questions",
+        "lost of what it clearly knew",
+        "net change of a",
+    }
     known = legs["lost of what it clearly knew"]
     assert known.measured == "not measured"
     assert known.result
@@ -108,15 +131,28 @@ def test_each_leg_has_its_number_interval_limit_and_result() -> None:
 # Worst categories and lost questions
 
 
-def lost_items(categories: Sequence[str], *, tasks: Sequence[str] | None = None, **columns: Any) -> Any:
+def lost_items(
+    categories: Sequence[str], *, tasks: Sequence[str] | None = None, **columns: Any
+) -> Any:
     """Comparison and flips of items that were all lost, with their questions."""
     n = len(categories)
     tasks = tasks or ["t"] * n
     made = [
-        Item(id=str(i), task=tasks[i], category=categories[i], prompt=f"Question {i}?", choices=("yes", "no"), answer=0)
+        Item(
+            id=str(i),
+            task=tasks[i],
+            category=categories[i],
+            prompt=f"Question {i}?",
+            choices=("yes", "no"),
+            answer=0,
+        )
         for i in range(n)
     ]
-    names = {"item_id": [item.id for item in made], "task": list(tasks), "category": list(categories)}
+    names = {
+        "item_id": [item.id for item in made],
+        "task": list(tasks),
+        "category": list(categories),
+    }
     names |= {"k": [2] * n, "gold": [0] * n}
     return names, Probe(made)
 
@@ -124,19 +160,29 @@ def lost_items(categories: Sequence[str], *, tasks: Sequence[str] | None = None,
 def test_lost_questions_are_of_the_worst_category_with_both_answers() -> None:
     names, probe = lost_items(["bad"] * 60 + ["good"] * 180)
     before = snapshot([True] * 240, chosen=[0] * 240, margin=np.arange(240.0), **names)
-    after = snapshot([False] * 50 + [True] * 180 + [False] * 10, chosen=[1] * 50 + [0] * 180 + [1] * 10, **names)
+    after = snapshot(
+        [False] * 50 + [True] * 180 + [False] * 10, chosen=[1] * 50 + [0] * 180 + [1] * 10, **names
+    )
     made = shown_of(compare(before=before, after=after), changed=flips(before, after, probe=probe))
     assert made.lost_title == "Lost questions of bad"
-    assert [tuple(one) for one in made.lost] == [(f"“Question {i}?”", "“yes”", "“no”") for i in (49, 48, 47)]
+    assert [tuple(one) for one in made.lost] == [
+        (f"“Question {i}?”", "“yes”", "“no”") for i in (49, 48, 47)
+    ]
 
 
-def test_without_a_ranking_the_lost_questions_are_those_of_the_largest_margin_of_different_tasks() -> None:
+def test_without_a_ranking_the_lost_questions_are_those_of_the_largest_margin_of_different_tasks() -> (
+    None
+):
     names, probe = lost_items([""] * 4, tasks="sstt")
     before = snapshot([True] * 4, chosen=[0] * 4, margin=[1.0, 5.0, 2.0, 4.0], **names)
     after = snapshot([False] * 4, chosen=[1] * 4, **names)
     made = shown_of(compare(before=before, after=after), changed=flips(before, after, probe=probe))
     assert made.lost_title == "Lost questions"
-    assert [one.question for one in made.lost] == ["“Question 1?”", "“Question 3?”", "“Question 2?”"]
+    assert [one.question for one in made.lost] == [
+        "“Question 1?”",
+        "“Question 3?”",
+        "“Question 2?”",
+    ]
     # Without the texts of the questions their ids and letters stay.
     bare = shown_of(compare(before=before, after=after), changed=flips(before, after))
     assert tuple(bare.lost[0]) == ("s / 1", "“A”", "“B”")
@@ -154,7 +200,9 @@ def test_clearly_known_questions_come_first_among_the_lost_ones() -> None:
 
 def test_an_example_without_an_answer_says_nothing_was_said() -> None:
     of = written([("It is 7.", "")])
-    assert shown_of(of.comparison, changed=of.changed).lost == (("“What is 0 + 7?”", "“It is 7.”", "nothing"),)
+    assert shown_of(of.comparison, changed=of.changed).lost == (
+        ("“What is 0 + 7?”", "“It is 7.”", "nothing"),
+    )
 
 
 def test_mere_outcomes_give_no_example() -> None:
@@ -182,13 +230,17 @@ def test_questions_of_one_side_only_are_counted() -> None:
 
 def test_a_prefix_of_a_probe_is_named() -> None:
     comparison = compared([True] * 4, [True] * 4)
-    prefix = replace(comparison, after={**comparison.after, "probe": {"name": "p", "items": 4, "of": 2000}})
+    prefix = replace(
+        comparison, after={**comparison.after, "probe": {"name": "p", "items": 4, "of": 2000}}
+    )
     assert "The looks evaluate the first 4 of 2,000 questions, to save time." in said(prefix)
 
 
 def test_without_option_probabilities_clear_knowledge_is_not_known() -> None:
     for columns in ({}, {"gold_share": [0.9], "k": [2]}):
-        assert "Clear knowledge needs the probabilities of three" in said(compared([True], [True], **columns))
+        assert "Clear knowledge needs the probabilities of three" in said(
+            compared([True], [True], **columns)
+        )
     with_shares = compared([True], [False], gold_share=[0.9], k=[4])
     assert "Clear knowledge needs" not in said(with_shares)
 
@@ -197,7 +249,9 @@ def test_losses_of_form_are_told_apart() -> None:
     columns = {"k": [4] * 20, "gold": [0] * 20, "chosen": [0] * 20}
     before = snapshot([True] * 20, free_correct=[True] * 20, **columns)
     after = snapshot(
-        [False] * 5 + [True] * 15, free_correct=[False] * 8 + [True] * 12, **{**columns, "chosen": [1] * 5 + [0] * 15}
+        [False] * 5 + [True] * 15,
+        free_correct=[False] * 8 + [True] * 12,
+        **{**columns, "chosen": [1] * 5 + [0] * 15},
     )
     comparison = compare(before=before, after=after)
     assert (comparison.all["knowledge_lost"], comparison.all["format_lost"]) == (5, 3)
@@ -218,7 +272,9 @@ def test_losses_of_form_and_of_knowledge_add_up_to_those_that_are_wrong() -> Non
 
 def test_each_alarm_is_a_sentence_with_its_counts_and_the_last_says_how_rare_they_are() -> None:
     trajectory, _ = run(2400)
-    *alarms, last = alarm_sentences(trajectory, conclude(trajectory.comparisons[-1], trajectory=trajectory))
+    *alarms, last = alarm_sentences(
+        trajectory, conclude(trajectory.comparisons[-1], trajectory=trajectory)
+    )
     assert all(raised for _, raised in alarms)
     assert any(
         re.fullmatch(
@@ -248,14 +304,20 @@ def test_each_alarm_is_a_sentence_with_its_counts_and_the_last_says_how_rare_the
         (3, None),
     ],
 )
-def test_the_figure_of_the_new_task_is_of_the_latest_checkpoint(tmp_path: Path, log: Any, told: str | None) -> None:
+def test_the_figure_of_the_new_task_is_of_the_latest_checkpoint(
+    tmp_path: Path, log: Any, told: str | None
+) -> None:
     _, probe = run(60)
     hashes = [item.content_hash for item in probe]
-    start, end = (snapshot([True] * 60, content_hash=hashes, meta={"step": step}) for step in (0, 20))
+    start, end = (
+        snapshot([True] * 60, content_hash=hashes, meta={"step": step}) for step in (0, 20)
+    )
     write_run(tmp_path, probe, start, {20: end})
     for step, history in ((9, [{"loss": 9.0, "step": 1}]), (20, log)):
         (tmp_path / f"checkpoint-{step}").mkdir()
-        (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text(json.dumps({"log_history": history}))
+        (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text(
+            json.dumps({"log_history": history})
+        )
     trajectory = Trajectory.from_run(tmp_path)
     made = shown_of(trajectory.comparisons[-1], trajectory=trajectory)
     assert dict(made.first.rows).get("new task") == told
@@ -277,7 +339,9 @@ def assert_words(made: Summary) -> None:
     assert not re.search(r"\b[pqk] ", text)
 
 
-@pytest.mark.parametrize("made", [choices, samples, clusters, written], ids=lambda made: made.__name__)
+@pytest.mark.parametrize(
+    "made", [choices, samples, clusters, written], ids=lambda made: made.__name__
+)
 def test_no_word_of_the_trade_is_on_the_first_screen(made: Any) -> None:
     assert_words(shown_of(made().comparison))
 
@@ -294,7 +358,11 @@ def test_hostile_names_are_unchanged_text() -> None:
 
 
 def test_phrases_for_numbers_and_names() -> None:
-    assert (questions(0), questions(1), questions(1200)) == ("No question", "1 question", "1,200 questions")
+    assert (questions(0), questions(1), questions(1200)) == (
+        "No question",
+        "1 question",
+        "1,200 questions",
+    )
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed(list("abcdef")) == "a, b, c, d and 2 more"
@@ -309,7 +377,9 @@ Change = Callable[[Floats, NDArray[np.str_], int, np.random.Generator], Floats]
 LOOKS = 4
 
 
-def nothing(scores: Floats, category: NDArray[np.str_], look: int, rng: np.random.Generator) -> Floats:
+def nothing(
+    scores: Floats, category: NDArray[np.str_], look: int, rng: np.random.Generator
+) -> Floats:
     return scores
 
 
@@ -321,15 +391,21 @@ def ruin(scores: Floats, category: NDArray[np.str_], look: int, rng: np.random.G
     return mild(scores, category, look, rng) - np.array([1.5 * look, 0, 0, 0])
 
 
-def one_category_ruined(scores: Floats, category: NDArray[np.str_], look: int, rng: np.random.Generator) -> Floats:
+def one_category_ruined(
+    scores: Floats, category: NDArray[np.str_], look: int, rng: np.random.Generator
+) -> Floats:
     return np.where((category == "Math")[:, None], ruin(scores, category, look, rng), scores)
 
 
-def gained(scores: Floats, category: NDArray[np.str_], look: int, rng: np.random.Generator) -> Floats:
+def gained(
+    scores: Floats, category: NDArray[np.str_], look: int, rng: np.random.Generator
+) -> Floats:
     return scores + np.array([6.0, 0, 0, 0])
 
 
-def faded(scores: Floats, category: NDArray[np.str_], look: int, rng: np.random.Generator) -> Floats:
+def faded(
+    scores: Floats, category: NDArray[np.str_], look: int, rng: np.random.Generator
+) -> Floats:
     """Half of the confident right answers are right with hardly any lead."""
     rest = scores[:, 1:].max(axis=1)
     sure = (scores[:, 0] - rest > 1.5) & (np.arange(len(scores)) % 2 == 0)
@@ -338,7 +414,9 @@ def faded(scores: Floats, category: NDArray[np.str_], look: int, rng: np.random.
     return found
 
 
-def recovered(scores: Floats, category: NDArray[np.str_], look: int, rng: np.random.Generator) -> Floats:
+def recovered(
+    scores: Floats, category: NDArray[np.str_], look: int, rng: np.random.Generator
+) -> Floats:
     return ruin(scores, category, 3, rng) if look <= 2 else gained(scores, category, look, rng)
 
 
@@ -369,7 +447,9 @@ CASES = {
     "a comparison": Case(one_category_ruined, run=False),
     "a comparison without change": Case(nothing, run=False),
     "a tight guard": Case(mild, guard=Guard(no_worse_than="0.1%")),
-    "a wide guard": Case(one_category_ruined, each=250, guard=Guard(no_worse_than="15%,category=15%")),
+    "a wide guard": Case(
+        one_category_ruined, each=250, guard=Guard(no_worse_than="15%,category=15%")
+    ),
 }
 
 
@@ -378,14 +458,20 @@ def looks(case: Case) -> list[Snapshot]:
     category = np.repeat(np.array(case.names), case.each)
     start = rng.normal(size=(len(category), 4)) * 1.5 + np.array([1.5, 0, 0, 0])
     return [
-        _look(start if not at else case.change(start, category, at, rng), category, at, case) for at in range(LOOKS + 1)
+        _look(start if not at else case.change(start, category, at, rng), category, at, case)
+        for at in range(LOOKS + 1)
     ]
 
 
 def _look(scores: Floats, category: NDArray[np.str_], step: int, case: Case) -> Snapshot:
     n = len(scores)
     shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    columns = {"category": category.tolist(), "k": [4] * n, "gold": [0] * n, "chosen": scores.argmax(axis=1)}
+    columns = {
+        "category": category.tolist(),
+        "k": [4] * n,
+        "gold": [0] * n,
+        "chosen": scores.argmax(axis=1),
+    }
     if case.scores:
         columns |= {"choice_logprobs": np.log(shares).tolist(), "gold_share": shares[:, 0]}
     meta = {"model": "m", "step": 100 * step, "probe": {"name": "p"}}
@@ -421,7 +507,9 @@ def show(name: str) -> Shown:
     table = printed(first_lines(first_table(comparison, trajectory=trajectory), comparison.notes))
     outputs = {
         "page": text_of(page(comparison, trajectory=trajectory)),
-        "markdown": plain(re.sub(r"\\(.)", r"\1", comparison_markdown(comparison, trajectory=trajectory))),
+        "markdown": plain(
+            re.sub(r"\\(.)", r"\1", comparison_markdown(comparison, trajectory=trajectory))
+        ),
     }
     found = conclude(comparison, trajectory=trajectory)
     return Shown(name, comparison, trajectory, found, plain(table), table.splitlines(), outputs)
@@ -447,12 +535,17 @@ def test_the_verdict_is_the_same_everywhere_with_the_same_sentence(shown: Shown)
     made = shown.found.decision
     for name, text in everything(shown).items():
         assert set(re.findall(r"\b(FORGOT|KEPT|NOT CLEAR)\b", text)) == {made.word}, name
-        assert re.search(rf"\b{made.word}\W+[\w, ]+: {re.escape(made.claim)}\W+{re.escape(made.basis)}", text), name
+        assert re.search(
+            rf"\b{made.word}\W+[\w, ]+: {re.escape(made.claim)}\W+{re.escape(made.basis)}", text
+        ), name
 
 
 def test_no_output_has_the_words_that_were_misread(shown: Shown) -> None:
     for name, text in everything(shown).items():
-        other = re.search(r"(more than|beyond) luck|luck alone|can see|below zero on|measured twice: 0|\bfloor\b", text)
+        other = re.search(
+            r"(more than|beyond) luck|luck alone|can see|below zero on|measured twice: 0|\bfloor\b",
+            text,
+        )
         assert other is None, (name, other)
 
 
@@ -474,7 +567,8 @@ def test_the_guard_trips_only_where_its_rule_fails(shown: Shown) -> None:
             assert is_beyond(by_step[finding.step].all, bound)
         if finding.what == "alarm":
             assert any(
-                f"{one.alarm.group.level}:{one.alarm.group.name}" == finding.name and one.alarm.step == finding.step
+                f"{one.alarm.group.level}:{one.alarm.group.name}" == finding.name
+                and one.alarm.step == finding.step
                 for one in shown.found.alarms
             )
     trips = [trip for trip in shown.found.findings if trip.what in ("policy", "must_pass")]

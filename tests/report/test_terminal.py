@@ -24,7 +24,11 @@ def detail(comparison: Comparison, **options: Any) -> str:
 
 def made(*, categories: int = 3, shares: bool = True, name: str = "c") -> Comparison:
     rows = 40 * categories
-    labels = {"category": [f"{name}{i % categories}" for i in range(rows)], "task": ["t"] * rows, "k": [4] * rows}
+    labels = {
+        "category": [f"{name}{i % categories}" for i in range(rows)],
+        "task": ["t"] * rows,
+        "k": [4] * rows,
+    }
     columns = {**labels, "gold_share": [0.9] * rows} if shares else labels
     # category i loses i of every 10 items
     after = [not (j // categories % 10 < min(j % categories, 9)) for j in range(rows)]
@@ -33,7 +37,9 @@ def made(*, categories: int = 3, shares: bool = True, name: str = "c") -> Compar
 
 def rows(comparison: Comparison, **options: Any) -> list[list[str]]:
     """Cells of the lines of the detail, by at least two blanks."""
-    return [re.split(r"\s{2,}", line.strip()) for line in detail(comparison, **options).splitlines()]
+    return [
+        re.split(r"\s{2,}", line.strip()) for line in detail(comparison, **options).splitlines()
+    ]
 
 
 def test_notes_are_whole_where_there_is_room_and_none_is_left_out_without_a_word() -> None:
@@ -68,7 +74,9 @@ def test_the_level_can_be_chosen() -> None:
 
 @pytest.mark.parametrize("name", ["[red]", "[/]", "a\\[b"])
 def test_a_name_is_text_and_never_markup(name: str) -> None:
-    comparison = compared([True] * 40, [False] * 20 + [True] * 20, category=[name] * 20 + ["other"] * 20)
+    comparison = compared(
+        [True] * 40, [False] * 20 + [True] * 20, category=[name] * 20 + ["other"] * 20
+    )
     assert name in first(comparison)
     assert name in detail(comparison)
 
@@ -82,16 +90,23 @@ def test_large_counts_fit_a_hundred_columns() -> None:
 def test_each_correction_has_its_interval_and_its_assumption() -> None:
     rng = np.random.default_rng(0)
     sides = [rng.integers(0, 4, 400) for _ in range(2)]
-    before, after = (snapshot((chosen == 0).tolist(), k=[4] * 400, chosen=chosen) for chosen in sides)
+    before, after = (
+        snapshot((chosen == 0).tolist(), k=[4] * 400, chosen=chosen) for chosen in sides
+    )
     comparison = compare(before=before, after=after)
     lines = rows(comparison)
-    start = next(number for number, cells in enumerate(lines) if cells[0] == "corrected for guessing")
+    start = next(
+        number for number, cells in enumerate(lines) if cells[0] == "corrected for guessing"
+    )
     named = {cells[0]: cells for cells in lines[start + 1 : start + 20] if len(cells) == 4}
     assert list(named)[:2] == ["paper", "guess-corrected"]
     paper = comparison.all.chance.paper
     assert paper is not None
     low, high = paper.forgetting_interval
-    assert named["paper"][1] == f"{100 * paper.forgetting:.1f} ({max(100 * low, 0):.1f} to {100 * high:.1f})"
+    assert (
+        named["paper"][1]
+        == f"{100 * paper.forgetting:.1f} ({max(100 * low, 0):.1f} to {100 * high:.1f})"
+    )
     assert all(cells[3] for cells in named.values())  # what it assumes
 
 
@@ -131,7 +146,9 @@ def looks(trajectory: Trajectory) -> list[list[str]]:
     """Cells of the detail's table of looks."""
     lines = [line.split() for line in text(trajectory).splitlines()]
     start = next(at for at, cells in enumerate(lines) if cells[:2] == ["step", "questions"])
-    return lines[start + 1 : start + 1 + next(at for at, cells in enumerate(lines[start:]) if not cells) - 1]
+    return lines[
+        start + 1 : start + 1 + next(at for at, cells in enumerate(lines[start:]) if not cells) - 1
+    ]
 
 
 def test_each_look_has_a_line_in_the_detail_and_the_alarms_a_sentence() -> None:

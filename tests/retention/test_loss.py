@@ -25,14 +25,26 @@ TOK = tokenizer()
 def taught(steps: int = 120) -> tuple[Any, Probe]:
     """A model that was taught the right option of 24 questions, and these questions."""
     items = [
-        Item(id=str(n), task="t", prompt=f"Q w{n} :", choices=[f" w{n + 30}", f" w{n + 31}", f" w{n + 32}"], answer=0)
+        Item(
+            id=str(n),
+            task="t",
+            prompt=f"Q w{n} :",
+            choices=[f" w{n + 30}", f" w{n + 31}", f" w{n + 32}"],
+            answer=0,
+        )
         for n in range(24)
     ]
     network = model(TOK, dropout=0.0)
-    batch = TOK([f"{item.prompt}{item.choices[0]}" for item in items], return_tensors="pt", padding=True)
+    batch = TOK(
+        [f"{item.prompt}{item.choices[0]}" for item in items], return_tensors="pt", padding=True
+    )
     optimizer = torch.optim.AdamW(network.parameters(), lr=5e-3)
     for _ in range(steps):
-        loss = network(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], labels=batch["input_ids"])
+        loss = network(
+            input_ids=batch["input_ids"],
+            attention_mask=batch["attention_mask"],
+            labels=batch["input_ids"],
+        )
         loss.loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -56,7 +68,10 @@ PROMPTS = [{"prompt": f"Q w{n} :"} for n in range(16)]
 
 def low_words(completions: list[str], **_: Any) -> list[float]:
     """Reward for words of low numbers, which none of the right options has."""
-    return [float(sum(word in {f"w{n}" for n in range(20)} for word in one.split())) for one in completions]
+    return [
+        float(sum(word in {f"w{n}" for n in range(20)} for word in one.split()))
+        for one in completions
+    ]
 
 
 def train(
@@ -71,22 +86,46 @@ def train(
     import transformers
     import trl
 
-    settings: dict[str, Any] = {"max_steps": 6, "per_device_train_batch_size": 2, "use_cpu": True, "bf16": False}
-    settings |= {"report_to": "none", "disable_tqdm": True, "learning_rate": 3e-3, "save_strategy": "no", "seed": 3}
+    settings: dict[str, Any] = {
+        "max_steps": 6,
+        "per_device_train_batch_size": 2,
+        "use_cpu": True,
+        "bf16": False,
+    }
+    settings |= {
+        "report_to": "none",
+        "disable_tqdm": True,
+        "learning_rate": 3e-3,
+        "save_strategy": "no",
+        "seed": 3,
+    }
     settings |= {"logging_steps": 1, **options}
     if method == "Trainer":
         made = type("Own", (RetentionLoss, transformers.Trainer), {})
         arguments: Any = transformers.TrainingArguments(str(folder), **settings)
-        ids = [TOK(" ".join(f"w{n % 40}" for n in range(at, at + 8)))["input_ids"] for at in range(16)]
+        ids = [
+            TOK(" ".join(f"w{n % 40}" for n in range(at, at + 8)))["input_ids"] for at in range(16)
+        ]
         data: Any = [{"input_ids": one, "labels": one} for one in ids]
     else:
         made = type("Own", (RetentionLoss, getattr(trl, f"{method}Trainer")), {})
         if method == "GRPO":
             settings = {"num_generations": 2, "max_completion_length": 4, **settings}
         arguments = getattr(trl, f"{method}Config")(str(folder), **settings)
-        data = Dataset.from_list(PROMPTS) if method == "GRPO" else examples("chat" if method == "SFT" else "pair")
+        data = (
+            Dataset.from_list(PROMPTS)
+            if method == "GRPO"
+            else examples("chat" if method == "SFT" else "pair")
+        )
     more = {"reward_funcs": low_words} if method == "GRPO" else {}
-    trainer = made(model=network, args=arguments, train_dataset=data, processing_class=TOK, retention=retention, **more)
+    trainer = made(
+        model=network,
+        args=arguments,
+        train_dataset=data,
+        processing_class=TOK,
+        retention=retention,
+        **more,
+    )
     trainer.train(resume_from_checkpoint=None if resume is None else str(resume))
     return trainer
 
@@ -104,17 +143,22 @@ def test_a_weight_of_zero_is_bitwise_the_trainer_alone(
 
     state, items = start
     with_none = train(tmp_path / "a", fresh(state), None, method=method)
-    with_zero = train(tmp_path / "b", fresh(state), Retention(probe=items, weight=0.0), method=method)
+    with_zero = train(
+        tmp_path / "b", fresh(state), Retention(probe=items, weight=0.0), method=method
+    )
     assert weights(with_zero) == weights(with_none)
     assert terms(with_zero) == []
     assert issubclass(
-        type(with_zero), transformers.Trainer if method == "Trainer" else getattr(trl, f"{method}Trainer")
+        type(with_zero),
+        transformers.Trainer if method == "Trainer" else getattr(trl, f"{method}Trainer"),
     )
 
 
 @pytest.mark.parametrize("kind", ["kl", "hinge"])
 @pytest.mark.parametrize("method", ["SFT", "Trainer", "DPO", "GRPO"])
-@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
+@pytest.mark.filterwarnings(
+    "ignore:.*is deprecated and will be removed in v6:FutureWarning"
+)  # TRL's own calls
 def test_answers_that_the_term_keeps_stay_right(
     tmp_path: Path, start: tuple[dict[str, Any], Probe], method: str, kind: Any
 ) -> None:
@@ -130,7 +174,10 @@ def test_answers_that_the_term_keeps_stay_right(
         network.config._name_or_path = str(tmp_path / "start")
     retention = Retention(probe=items, weight=1.0 if method == "GRPO" else 8.0, kind=kind, batch=24)
     kept = train(tmp_path / "b", network, retention, method=method, **rate)
-    right = [Scorer(items, TOK, one.model).score(one.model).floats("correct").sum() for one in (plain, kept)]
+    right = [
+        Scorer(items, TOK, one.model).score(one.model).floats("correct").sum()
+        for one in (plain, kept)
+    ]
     assert right[1] > right[0]
     assert terms(kept)[0] == pytest.approx(0.0, abs=1e-5)  # of an unchanged model
 
@@ -145,9 +192,12 @@ def test_the_term_is_the_formula_over_the_options(start: tuple[dict[str, Any], P
     for kind in ("kl", "hinge"):
         kept = Kept(Retention(probe=items, kind=kind, batch=24), base, TOK)
         before, after = (
-            np.array(Scorer(items, TOK, one).score(one).table["choice_logprobs"].to_pylist()) for one in (base, other)
+            np.array(Scorer(items, TOK, one).score(one).table["choice_logprobs"].to_pylist())
+            for one in (base, other)
         )
-        before, after = (one - np.logaddexp.reduce(one, axis=1, keepdims=True) for one in (before, after))
+        before, after = (
+            one - np.logaddexp.reduce(one, axis=1, keepdims=True) for one in (before, after)
+        )
         known = (before[:, 0] > before[:, 1:].max(axis=1)) & (np.exp(before[:, 0]) >= 0.8)
         assert len(kept.questions) == known.sum() > 10
         lead = [one[:, 0] - one[:, 1:].max(axis=1) for one in (before, after)]
@@ -155,13 +205,20 @@ def test_the_term_is_the_formula_over_the_options(start: tuple[dict[str, Any], P
             "kl": (np.exp(before) * (before - after)).sum(axis=1),
             "hinge": np.maximum(0.0, np.minimum(lead[0], 2.0) - lead[1]),
         }[kind]
-        assert float(kept.term(other, step=0).detach()) == pytest.approx(expected[known].mean(), abs=1e-5)
+        assert float(kept.term(other, step=0).detach()) == pytest.approx(
+            expected[known].mean(), abs=1e-5
+        )
 
 
 @pytest.mark.parametrize("method", ["SFT", "Trainer", "DPO", "GRPO"])
-@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
+@pytest.mark.filterwarnings(
+    "ignore:.*is deprecated and will be removed in v6:FutureWarning"
+)  # TRL's own calls
 def test_a_step_of_accumulated_batches_has_the_term_once(
-    tmp_path: Path, start: tuple[dict[str, Any], Probe], method: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    start: tuple[dict[str, Any], Probe],
+    method: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With a constant gradient as the term, the gradient of a step is larger by it, for any number of batches."""
     state, items = start
@@ -176,9 +233,13 @@ def test_a_step_of_accumulated_batches_has_the_term_once(
             gradients: list[torch.Tensor] = []
             optimizer = torch.optim.SGD(network.parameters(), lr=0.0)
             optimizer.register_step_pre_hook(
-                lambda *_, net=network, into=gradients: into.append(net.model.norm.weight.grad.clone())
+                lambda *_, net=network, into=gradients: into.append(
+                    net.model.norm.weight.grad.clone()
+                )
             )
-            monkeypatch.setattr("transformers.Trainer.create_optimizer", lambda self, *_, own=optimizer: own)
+            monkeypatch.setattr(
+                "transformers.Trainer.create_optimizer", lambda self, *_, own=optimizer: own
+            )
             options = {"max_steps": 1, "gradient_accumulation_steps": batches, "max_grad_norm": 0.0}
             made = make(tmp_path, network, Retention(probe=items, weight=weight), method, **options)
             made.optimizer = optimizer
@@ -209,7 +270,13 @@ def test_a_training_that_resumes_draws_the_questions_that_it_would_have_drawn(
     saving = {"save_strategy": "steps", "save_steps": 3, "lr_scheduler_type": "constant"}
     retention = Retention(probe=items, weight=2.0, batch=2)
     whole = train(tmp_path / "whole", fresh(state), retention, **saving)
-    resumed = train(tmp_path / "whole", fresh(state), retention, resume=tmp_path / "whole" / "checkpoint-3", **saving)
+    resumed = train(
+        tmp_path / "whole",
+        fresh(state),
+        retention,
+        resume=tmp_path / "whole" / "checkpoint-3",
+        **saving,
+    )
     assert terms(resumed) == pytest.approx(terms(whole), abs=1e-6)
     assert len(set(terms(whole))) > 3
 
@@ -217,8 +284,12 @@ def test_a_training_that_resumes_draws_the_questions_that_it_would_have_drawn(
 def test_the_weight_follows_its_schedule() -> None:
     given: dict[str, Any] = {"probe": "demo", "weight": 2.0}
     assert [Retention(**given).weight_at(share) for share in (0.0, 0.5, 1.0)] == [2.0, 2.0, 2.0]
-    assert [Retention(**given, schedule="rising").weight_at(share) for share in (0.0, 0.5, 1.0)] == [0.0, 1.0, 2.0]
-    assert [Retention(**given, schedule="falling").weight_at(share) for share in (0.0, 0.5, 1.5)] == [2.0, 1.0, 0.0]
+    assert [
+        Retention(**given, schedule="rising").weight_at(share) for share in (0.0, 0.5, 1.0)
+    ] == [0.0, 1.0, 2.0]
+    assert [
+        Retention(**given, schedule="falling").weight_at(share) for share in (0.0, 0.5, 1.5)
+    ] == [2.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -239,11 +310,15 @@ def test_settings_out_of_range_are_refused(setting: dict[str, Any], words: str) 
 def test_a_probe_of_which_nothing_can_be_kept_is_refused() -> None:
     network = model(TOK)
     two = Probe([Item(id="1", task="t", prompt="Q", choices=[" w1", " w2"], answer=0)], name="two")
-    with pytest.raises(WatchError, match="two: needed questions with three or more scored options, found none"):
+    with pytest.raises(
+        WatchError, match="two: needed questions with three or more scored options, found none"
+    ):
         Kept(Retention(probe=two), network, TOK)
     items = probe(30)
     right = Scorer(items, TOK, network).score(network).floats("correct")
-    wrong = items.with_items([item for item, is_right in zip(items, right, strict=True) if not is_right])
+    wrong = items.with_items(
+        [item for item, is_right in zip(items, right, strict=True) if not is_right]
+    )
     with pytest.raises(WatchError, match="the model clearly knows none of its"):
         Kept(Retention(probe=wrong), network, TOK)
 
@@ -251,8 +326,12 @@ def test_a_probe_of_which_nothing_can_be_kept_is_refused() -> None:
 def test_only_questions_with_one_right_answer_under_the_sum_are_kept() -> None:
     network = model(TOK)
     options = [" w1", " w2", " w3"]
-    two = Probe([Item(id="1", task="t", prompt="Q", choices=options, answer=[0, 1])], name="two right")
-    with pytest.raises(WatchError, match="needed questions with three or more scored options, found none"):
+    two = Probe(
+        [Item(id="1", task="t", prompt="Q", choices=options, answer=[0, 1])], name="two right"
+    )
+    with pytest.raises(
+        WatchError, match="needed questions with three or more scored options, found none"
+    ):
         Kept(Retention(two), network, TOK)
     with pytest.raises(WatchError, match="needed a probe that is decided by the sum"):
         Kept(Retention(probe(30, norm="bytes")), network, TOK)

@@ -50,18 +50,25 @@ def test_a_chat_has_messages_and_a_text_that_is_cut_is_dropped() -> None:
     found = sampled(chat=True, rows=3, tokens=40)
     for row in found.rows:
         assert [one["role"] for one in row["prompt"] + row["completion"]] == ["user", "assistant"]
-    assert found.dropped.get("cut at its length", 0) + found.dropped.get("shorter than a sentence", 0) > 0
+    assert (
+        found.dropped.get("cut at its length", 0) + found.dropped.get("shorter than a sentence", 0)
+        > 0
+    )
 
 
 def test_no_row_has_a_question_of_the_probe() -> None:
     free = sampled()
     words = f"{free.rows[0]['prompt']} {free.rows[0]['completion']}".split()
-    taken = Probe([Item(id="1", task="t", prompt=" ".join(words[2:11]), choices=[" a", " b"], answer=0)])
+    taken = Probe(
+        [Item(id="1", task="t", prompt=" ".join(words[2:11]), choices=[" a", " b"], answer=0)]
+    )
     found = sampled(forbidden=[taken])
     assert shares_words(taken, " ".join(words))
     assert found.dropped["holds words of a question of the probe"] >= 1
     assert found.overlap == 0
-    assert not any(shares_words(taken, f"{row['prompt']} {row['completion']}") for row in found.rows)
+    assert not any(
+        shares_words(taken, f"{row['prompt']} {row['completion']}") for row in found.rows
+    )
 
 
 def test_lost_categories_get_more_rows_and_the_others_a_floor() -> None:
@@ -77,7 +84,9 @@ def test_shipped_prompts_cover_the_categories_and_any_other_by_its_name() -> Non
     assert found["Own"] == 3
 
 
-@pytest.mark.parametrize("setting", [{"rows": 0}, {"tokens": 0}, {"temperature": 0.0}, {"prompts": []}])
+@pytest.mark.parametrize(
+    "setting", [{"rows": 0}, {"tokens": 0}, {"temperature": 0.0}, {"prompts": []}]
+)
 def test_settings_that_make_no_row_are_refused(setting: dict[str, Any]) -> None:
     with pytest.raises(ScoringError, match="needed at least one row, one token and one prompt"):
         sampled(**setting)
@@ -111,7 +120,10 @@ def test_the_command_writes_rows_for_a_run_and_shows_the_overlap(tmp_path: Path)
     done = CliRunner().invoke(app, ["replay", *given], catch_exceptions=False)
     rows = [json.loads(line) for line in output.read_text().splitlines()]
     assert len(rows) == 6
-    assert "overlap with toy and confirmation: 0 of 6 rows share a question or eight words in a row" in done.stdout
+    assert (
+        "overlap with toy and confirmation: 0 of 6 rows share a question or eight words in a row"
+        in done.stdout
+    )
     from datasets import Dataset
 
     assert set(Dataset.from_list(rows).column_names) == {"prompt", "completion"}
@@ -120,10 +132,23 @@ def test_the_command_writes_rows_for_a_run_and_shows_the_overlap(tmp_path: Path)
 def test_prompts_of_a_file_are_used(tmp_path: Path) -> None:
     base, output = str(saved(tmp_path / "base")), tmp_path / "r.jsonl"
     (tmp_path / "p.txt").write_text("w1 w2\nw3 w4\n")
-    messages = [{"messages": [{"role": "user", "content": "w5 w6"}, {"role": "assistant", "content": "w7"}]}]
+    messages = [
+        {"messages": [{"role": "user", "content": "w5 w6"}, {"role": "assistant", "content": "w7"}]}
+    ]
     (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in messages))
     for name, prompts in (("p.txt", {"w1 w2", "w3 w4"}), ("p.jsonl", {"w5 w6"})):
-        given = [base, "-o", str(output), "-n", "4", "--prompts", str(tmp_path / name), "--plain", "--tokens", "12"]
+        given = [
+            base,
+            "-o",
+            str(output),
+            "-n",
+            "4",
+            "--prompts",
+            str(tmp_path / name),
+            "--plain",
+            "--tokens",
+            "12",
+        ]
         CliRunner().invoke(app, ["replay", *given], catch_exceptions=False)
         again = CliRunner().invoke(app, ["replay", *given])
         assert "there is a file already; move it away, or give another name" in str(again.exception)
@@ -132,13 +157,18 @@ def test_prompts_of_a_file_are_used(tmp_path: Path) -> None:
     (tmp_path / "none.txt").write_text("\n")
     with pytest.raises(ForgetwatchError, match="needed a prompt in each line or row, found none"):
         CliRunner().invoke(
-            app, ["replay", base, "-o", str(output), "--prompts", str(tmp_path / "none.txt")], catch_exceptions=False
+            app,
+            ["replay", base, "-o", str(output), "--prompts", str(tmp_path / "none.txt")],
+            catch_exceptions=False,
         )
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [(["-n", "0"], "needed at least 1, got 0"), (["-o", "r.csv"], "needed a name that ends in .jsonl")],
+    [
+        (["-n", "0"], "needed at least 1, got 0"),
+        (["-o", "r.csv"], "needed a name that ends in .jsonl"),
+    ],
 )
 def test_wrong_options_are_refused_before_a_model_is_loaded(options: list[str], words: str) -> None:
     done = CliRunner().invoke(app, ["replay", "no-model", "-o", "r.jsonl", *options])
@@ -163,14 +193,18 @@ def test_halves_are_fair_apart_and_keep_clusters(tmp_path: Path) -> None:
     assert {item.id for item in first} | {item.id for item in second} == {item.id for item in items}
     assert not {item.id for item in first} & {item.id for item in second}
     assert abs(len(first) - len(second)) <= 3
-    assert not {item.cluster for item in first if item.cluster} & {item.cluster for item in second if item.cluster}
+    assert not {item.cluster for item in first if item.cluster} & {
+        item.cluster for item in second if item.cluster
+    }
     for half in (first, second):
         assert min(Counter(item.category for item in half).values()) >= 12
     assert {item.id for item in split_halves(items[::-1])[0]} == {item.id for item in first}
     assert {item.id for item in split_halves(items, seed=1)[0]} != {item.id for item in first}
     Probe(items, name="own").save(tmp_path / "own.jsonl")
     a, b = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
-    done = CliRunner().invoke(app, ["probe", "split", str(tmp_path / "own.jsonl"), "-o", str(a), str(b)])
+    done = CliRunner().invoke(
+        app, ["probe", "split", str(tmp_path / "own.jsonl"), "-o", str(a), str(b)]
+    )
     assert f"{len(first)} of 60 items: {a}" in done.output.replace("\n", "")
     assert b.is_file()
 
@@ -193,18 +227,27 @@ def test_questions_of_a_further_probe_are_kept_out(tmp_path: Path) -> None:
     given = [base, "-o", str(output), "-n", "4", "--plain", "--tokens", "12"]
     CliRunner().invoke(app, ["replay", *given], catch_exceptions=False)
     words = json.loads(output.read_text().splitlines()[0])["completion"].split()
-    taken = Probe([Item(id="1", task="t", prompt=" ".join(words[:9]), choices=[" a", " b"], answer=0)], name="own")
+    taken = Probe(
+        [Item(id="1", task="t", prompt=" ".join(words[:9]), choices=[" a", " b"], answer=0)],
+        name="own",
+    )
     taken.save(tmp_path / "own.jsonl")
     output.unlink()
-    done = CliRunner().invoke(app, ["replay", *given, "--probe", str(tmp_path / "own.jsonl")], catch_exceptions=False)
+    done = CliRunner().invoke(
+        app, ["replay", *given, "--probe", str(tmp_path / "own.jsonl")], catch_exceptions=False
+    )
     assert "overlap with standard and confirmation and own: 0 of 4 rows" in done.stdout
     assert not any(" ".join(words[:9]) in line for line in output.read_text().splitlines())
 
 
-def test_two_characters_of_a_script_without_spaces_count_as_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_characters_of_a_script_without_spaces_count_as_a_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Each word of the random model has one letter, which stands for such a character here."""
     few = sampled(rows=4, tokens=12)
     monkeypatch.setattr("forgetwatch.retention.replay._UNSPACED", re.compile("w"))
     more = sampled(rows=4, tokens=12)
     assert len(more.rows) == 4
-    assert more.dropped.get("shorter than a sentence", 0) <= few.dropped.get("shorter than a sentence", 0)
+    assert more.dropped.get("shorter than a sentence", 0) <= few.dropped.get(
+        "shorter than a sentence", 0
+    )

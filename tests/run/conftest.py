@@ -12,7 +12,9 @@ from forgetwatch.run import known_baseline as trial
 
 @pytest.fixture(autouse=True)
 def floor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule, "LOOKS_SECONDS", 0.0)  # or every look of a tiny training would fit
+    monkeypatch.setattr(
+        schedule, "LOOKS_SECONDS", 0.0
+    )  # or every look of a tiny training would fit
     if request.node.get_closest_marker("usual_floor") is None:
         for module in (schedule, callback, trial):
             monkeypatch.setattr(module, "FEWEST_ITEMS", 250)

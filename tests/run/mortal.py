@@ -104,7 +104,9 @@ def arm(moment: str | None) -> list[TrainerCallback]:
             die_in(
                 Path,
                 "replace",
-                lambda _, target: target.name == "run.json" and (target.parent / "step-000025.parquet").exists(),
+                lambda _, target: (
+                    target.name == "run.json" and (target.parent / "step-000025.parquet").exists()
+                ),
             )
         case "between a look and its save":
             die_in(Trainer, "_save_checkpoint", lambda made, *_: made.state.global_step == 20)
@@ -115,7 +117,11 @@ def arm(moment: str | None) -> list[TrainerCallback]:
         case "after the last save":
             return [Dies(save=60)]
         case "while the history is put into the checkpoint":
-            die_in(Path, "replace", lambda _, target: target.name == "null.parquet" and "checkpoint-20" in str(target))
+            die_in(
+                Path,
+                "replace",
+                lambda _, target: target.name == "null.parquet" and "checkpoint-20" in str(target),
+            )
         case "between two looks":
             return [Dies(step=37)]
         case "in the last look":
@@ -136,7 +142,10 @@ def run(wanted: dict[str, Any]) -> None:
 
         adapter = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", lora_alpha=64)
     watch = ForgetWatchCallback(
-        probe(40, norm="bytes"), every=wanted["every"], max_overhead=None, drift=wanted.get("drift", True)
+        probe(40, norm="bytes"),
+        every=wanted["every"],
+        max_overhead=None,
+        drift=wanted.get("drift", True),
     )
     asks = wanted["save_strategy"] == "asked"
     made = trainer(
@@ -150,7 +159,9 @@ def run(wanted: dict[str, Any]) -> None:
     )
     made.train(resume_from_checkpoint=get_last_checkpoint(str(folder)))
     rows = [row for row in made.state.log_history if "eval_forget/all/forgotten" in row]
-    weights = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in made.model.parameters()))
+    weights = hashlib.sha256(
+        b"".join(p.detach().numpy().tobytes() for p in made.model.parameters())
+    )
     end = {
         "curve": [[row[key] for key in ("step", *COUNTS)] for row in rows],
         "losses": [row["loss"] for row in made.state.log_history if "loss" in row],

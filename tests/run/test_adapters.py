@@ -47,7 +47,9 @@ def moved(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def loaded(folder: Path, base: Any) -> nn.Module:
     """Save an adapter that starts at random, and load it to train it further."""
-    peft.get_peft_model(copy.deepcopy(base), peft.LoraConfig(init_lora_weights=False, **LORA)).save_pretrained(folder)
+    peft.get_peft_model(
+        copy.deepcopy(base), peft.LoraConfig(init_lora_weights=False, **LORA)
+    ).save_pretrained(folder)
     return peft.PeftModel.from_pretrained(base, folder, is_trainable=True)
 
 
@@ -64,23 +66,35 @@ KINDS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "embedded": (lora(**EMBEDDED), ""),
     "copied": (lora(modules_to_save=["lm_head"]), ""),
     "dora": (lora(use_dora=True), ""),
-    "adalora": (adapted(peft.AdaLoraConfig(total_step=10, **{**ON_ALL, "init_r": 4, "target_r": 2})), ""),
+    "adalora": (
+        adapted(peft.AdaLoraConfig(total_step=10, **{**ON_ALL, "init_r": 4, "target_r": 2})),
+        "",
+    ),
     "ia3": (adapted(peft.IA3Config(feedforward_modules=[], **ON_ALL)), ""),
     "loha": (adapted(peft.LoHaConfig(r=4, **ON_ALL)), ""),
     "vera": (adapted(peft.VeraConfig(r=4, **ON_ALL)), ""),
     "oft": (adapted(peft.OFTConfig(oft_block_size=4, **ON_ALL)), ""),
-    "tokens": (adapted(peft.TrainableTokensConfig(token_indices=[3, 9], task_type="CAUSAL_LM")), ""),
+    "tokens": (
+        adapted(peft.TrainableTokensConfig(token_indices=[3, 9], task_type="CAUSAL_LM")),
+        "",
+    ),
     "prompt": (adapted(peft.PromptTuningConfig(**PROMPTS)), OFF.format("PROMPT_TUNING")),
     "prefix": (adapted(peft.PrefixTuningConfig(**PROMPTS)), OFF.format("PREFIX_TUNING")),
     "random": (lora(init_lora_weights=False), OFF.format("LORA")),
     "c3a": (adapted(peft.C3AConfig(block_size=4, **ON_ALL)), OFF.format("C3A")),
-    "fourier": (adapted(peft.FourierFTConfig(n_frequency=50, scaling=150.0, **ON_ALL)), OFF.format("FOURIERFT")),
+    "fourier": (
+        adapted(peft.FourierFTConfig(n_frequency=50, scaling=150.0, **ON_ALL)),
+        OFF.format("FOURIERFT"),
+    ),
     "pissa": (lora(init_lora_weights="pissa"), SPLIT.format("pissa")),
     "olora": (lora(init_lora_weights="olora"), SPLIT.format("olora")),
     "trained": (moved(lora()), CHANGES.format("LORA")),
     "trained embedding": (moved(lora(**EMBEDDED)), CHANGES.format("LORA")),
     "trained dora": (moved(lora(use_dora=True)), CHANGES.format("LORA")),
-    "trained ia3": (moved(adapted(peft.IA3Config(feedforward_modules=[], **ON_ALL))), CHANGES.format("IA3")),
+    "trained ia3": (
+        moved(adapted(peft.IA3Config(feedforward_modules=[], **ON_ALL))),
+        CHANGES.format("IA3"),
+    ),
 }
 """How each kind is made, and what a run says of its start."""
 
@@ -95,15 +109,26 @@ def by_forward(network: Any) -> list[list[float]]:
         for choice in item.choices:
             ids = TOK(str(item.prompt) + choice)["input_ids"]
             with torch.no_grad():
-                logits = network(input_ids=torch.tensor([ids])).logits[0, -len(ids) :].float().log_softmax(-1)
-            sums.append(sum(float(logits[at - 1, ids[at]]) for at in range(len(question), len(ids))))
+                logits = (
+                    network(input_ids=torch.tensor([ids]))
+                    .logits[0, -len(ids) :]
+                    .float()
+                    .log_softmax(-1)
+                )
+            sums.append(
+                sum(float(logits[at - 1, ids[at]]) for at in range(len(question), len(ids)))
+            )
         found.append(sums)
     return found
 
 
-@pytest.mark.filterwarnings("ignore:`past_key_values` is deprecated:FutureWarning")  # by PEFT, of transformers
+@pytest.mark.filterwarnings(
+    "ignore:`past_key_values` is deprecated:FutureWarning"
+)  # by PEFT, of transformers
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_baseline_is_the_model_that_is_named(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_baseline_is_the_model_that_is_named(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     make, said = KINDS[kind]
     base = model(TOK)
     own = by_forward(base)
@@ -120,7 +145,9 @@ def test_the_baseline_is_the_model_that_is_named(kind: str, tmp_path: Path, caps
     now = by_forward(network)
     is_off = adapter_start(network).is_off
     assert ("switched off" in line) == is_off
-    for found, with_it, without in zip(start.table["choice_logprobs"].to_pylist(), now, own, strict=True):
+    for found, with_it, without in zip(
+        start.table["choice_logprobs"].to_pylist(), now, own, strict=True
+    ):
         assert found == pytest.approx(without if is_off else with_it, abs=1e-4)
     is_base = now == [pytest.approx(one, abs=1e-4) for one in own]
     assert is_base == (said == "" or "takes it out" in said)
@@ -129,7 +156,9 @@ def test_the_baseline_is_the_model_that_is_named(kind: str, tmp_path: Path, caps
 
 
 def test_an_embedding_of_one_token_is_a_change() -> None:
-    network = moved(adapted(peft.TrainableTokensConfig(token_indices=[7], task_type="CAUSAL_LM")))(model(TOK))
+    network = moved(adapted(peft.TrainableTokensConfig(token_indices=[7], task_type="CAUSAL_LM")))(
+        model(TOK)
+    )
     assert "which changes its outputs" in adapter_start(network).line
     assert model_fingerprint(network) != model_fingerprint(model(TOK))
 

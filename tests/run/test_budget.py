@@ -44,7 +44,9 @@ TINY = 1e-6
 def rows_with_items(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add the number of items to every row: the point of a curve shows over how many it is."""
     row = trackers.tracker_row
-    monkeypatch.setattr(trackers, "tracker_row", lambda look, **options: {**row(look, **options), ITEMS: look.all.n})
+    monkeypatch.setattr(
+        trackers, "tracker_row", lambda look, **options: {**row(look, **options), ITEMS: look.all.n}
+    )
 
 
 def curve(run: Any) -> list[tuple[int, float]]:
@@ -55,7 +57,9 @@ def curve(run: Any) -> list[tuple[int, float]]:
 TRIAL = Trial(question=0.01, token=0.001)
 
 
-def started(*, trial: Trial = TRIAL, steps: int = 10_000, looks: int = 10, **other: Any) -> Decision:
+def started(
+    *, trial: Trial = TRIAL, steps: int = 10_000, looks: int = 10, **other: Any
+) -> Decision:
     """Decision before the baseline: .01 s a question, 1 s a step unless told otherwise."""
     schedule = Schedule.make(None, max_steps=steps)
     schedule = replace(schedule, steps=frozenset(range(0, looks * 10, 10)) | {steps})
@@ -76,7 +80,9 @@ def started(*, trial: Trial = TRIAL, steps: int = 10_000, looks: int = 10, **oth
         ({"items": 2000, "steps": 500}, Decision(looks=3)),
     ],
 )
-def test_items_and_looks_are_decided_before_the_baseline(given: dict[str, Any], expected: Decision) -> None:
+def test_items_and_looks_are_decided_before_the_baseline(
+    given: dict[str, Any], expected: Decision
+) -> None:
     assert started(**given) == expected
 
 
@@ -95,17 +101,23 @@ def test_a_run_has_at_least_500_items_and_a_second_measurement_of_50() -> None:
     trial = replace(TRIAL, begin=3.0)
     assert start_seconds(trial, probe(2000), half) == pytest.approx(baseline + again)
     assert start_seconds(trial, probe(2000), half, again=2) == pytest.approx(baseline + 2 * again)
-    assert start_seconds(replace(trial, known=((500, True),)), probe(2000), half) == pytest.approx(again)
+    assert start_seconds(replace(trial, known=((500, True),)), probe(2000), half) == pytest.approx(
+        again
+    )
 
 
 @pytest.mark.parametrize(("steps", "items"), [(1_000, 1000), (1_000_000, None)])
-def test_the_start_takes_a_minute_or_two_hundredths_of_the_training(steps: int, items: int | None) -> None:
+def test_the_start_takes_a_minute_or_two_hundredths_of_the_training(
+    steps: int, items: int | None
+) -> None:
     slow = Trial(question=0.035, token=0.001)
     assert started(trial=slow, overhead=0.9, steps=steps, looks=1).items == items
     assert started(trial=slow, overhead=0.9, step_tokens=None, looks=1).items == 1000  # 35 and 2 s
 
 
-@pytest.mark.parametrize(("each", "made"), [(0.15, Decision(items=250)), (0.3, Decision(items=250, step=10, looks=6))])
+@pytest.mark.parametrize(
+    ("each", "made"), [(0.15, Decision(items=250)), (0.3, Decision(items=250, step=10, looks=6))]
+)
 def test_looks_are_dropped_if_they_take_longer_than_they_may(each: float, made: Decision) -> None:
     """Ten looks are left of a training of 100 s, of which two may go to looks; so far one of .1 s was taken."""
     schedule = Schedule.make([*range(10, 101, 9)], max_steps=100)
@@ -135,7 +147,9 @@ def test_looks_that_the_user_named_are_not_dropped() -> None:
 
 
 def test_a_passage_has_the_price_of_its_text_wherever_it_stands() -> None:
-    questions = [Item(id=f"q{n}", task="t", prompt="w" * 8, choices=("a", "b"), answer=0) for n in range(600)]
+    questions = [
+        Item(id=f"q{n}", task="t", prompt="w" * 8, choices=("a", "b"), answer=0) for n in range(600)
+    ]
     texts = [Item(id=f"p{n}", task="t", prompt="", choices=("w" * 100,)) for n in range(60)]
     for items in ([*questions, *texts], [*texts[:20], *questions, *texts[20:]]):
         # A passage is worth ten questions.
@@ -146,7 +160,10 @@ def test_a_passage_has_the_price_of_its_text_wherever_it_stands() -> None:
 def test_generated_answers_are_left_out_before_any_other_item() -> None:
     items = Probe(
         [Item(id=f"{n}", task="t", prompt="w", answer="w") for n in range(800)]
-        + [Item(id=f"c{n}", task="t", prompt="w", choices=("a", "b"), answer=0) for n in range(1000)]
+        + [
+            Item(id=f"c{n}", task="t", prompt="w", choices=("a", "b"), answer=0)
+            for n in range(1000)
+        ]
     )
     assert generated_items(items) == 800
     trial = Trial(question=0.002, token=0.001, answer=0.01)  # 2 and 8 s a look
@@ -156,14 +173,25 @@ def test_generated_answers_are_left_out_before_any_other_item() -> None:
 
     assert decided(0.9) == Decision()
     assert decided(0.02) == Decision(generates=False)
-    assert decided(TINY) == Decision(generates=False, looks=3)  # 500 and 1,000 items have too few others
+    assert decided(TINY) == Decision(
+        generates=False, looks=3
+    )  # 500 and 1,000 items have too few others
     slow = replace(trial, answer=0.3)  # of which a start with all answers would take minutes
     assert started(trial=slow, probe=items, steps=1000, looks=4) == Decision(generates=False)
 
 
 @pytest.mark.parametrize(
     ("begins", "max_steps", "last"),
-    [(0, 1000, 10), (0, 11, 10), (0, 10, 9), (0, 5, 4), (0, 1, 0), (5, 1000, 10), (500, 1000, 510), (995, 1000, 999)],
+    [
+        (0, 1000, 10),
+        (0, 11, 10),
+        (0, 10, 9),
+        (0, 5, 4),
+        (0, 1, 0),
+        (5, 1000, 10),
+        (500, 1000, 510),
+        (995, 1000, 999),
+    ],
 )
 def test_ten_steps_are_timed_and_never_the_last(begins: int, max_steps: int, last: int) -> None:
     assert last_timed_step(begins, max_steps=max_steps) == last
@@ -173,7 +201,14 @@ def test_a_run_of_100_steps_with_defaults_keeps_250_items_and_three_looks(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     watch = ForgetWatchCallback(probe(400), max_overhead=TINY)
-    run = trained(tmp_path, callbacks=[watch], steps=100, save_strategy="steps", save_steps=10, save_total_limit=1)
+    run = trained(
+        tmp_path,
+        callbacks=[watch],
+        steps=100,
+        save_strategy="steps",
+        save_steps=10,
+        save_total_limit=1,
+    )
     assert curve(run) == [(0, 250), (10, 250), (50, 250), (100, 250)]
     trajectory = Trajectory.from_run(tmp_path)
     assert trajectory.steps == (0, 10, 50, 100)
@@ -183,8 +218,14 @@ def test_a_run_of_100_steps_with_defaults_keeps_250_items_and_three_looks(
     logged = capfd.readouterr().err
     assert "toy: the first 250 of 400 items, none of them in the " in logged
     assert logged.index("the first 250 of 400 items") < logged.index("step 10 of 100: ")
-    assert "% of the run's time; that is more than a minute and than max_overhead=1e-06: fewer would decide" in logged
-    assert "no time for a look at checkpoint-20, checkpoint-30, checkpoint-40, checkpoint-60 and 3 more; " in logged
+    assert (
+        "% of the run's time; that is more than a minute and than max_overhead=1e-06: fewer would decide"
+        in logged
+    )
+    assert (
+        "no time for a look at checkpoint-20, checkpoint-30, checkpoint-40, checkpoint-60 and 3 more; "
+        in logged
+    )
     baseline = load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet")
     assert len(baseline) == 250  # nothing that is measured is thrown away
 
@@ -194,19 +235,28 @@ def test_the_rows_of_the_trainer_stay_as_they_would_have_been(tmp_path: Path) ->
         return [row for row in run.state.log_history if "loss" in row]
 
     without = trained(tmp_path / "a", steps=12, logging_steps=10)
-    watched = trained(tmp_path / "b", steps=12, logging_steps=10, callbacks=[ForgetWatchCallback(probe(300))])
+    watched = trained(
+        tmp_path / "b", steps=12, logging_steps=10, callbacks=[ForgetWatchCallback(probe(300))]
+    )
     assert losses(watched) == losses(without)
     assert [row["step"] for row in losses(watched)] == [10]  # the step of the decision too
 
 
 def test_without_a_budget_the_start_is_logged_before_the_first_step(tmp_path: Path) -> None:
-    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), max_overhead=None)], steps=4, logging_steps=1)
+    run = trained(
+        tmp_path,
+        callbacks=[ForgetWatchCallback(probe(), max_overhead=None)],
+        steps=4,
+        logging_steps=1,
+    )
     assert run.state.log_history[0][ITEMS] == 30
     assert [step for step, _ in curve(run)] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.full("every2", reason="further resumes")
-@pytest.mark.parametrize(("every", "steps"), [(2, [0, 2, 4, 6, 8, 10, 12]), ([3], [0, 3, 12]), ([10], [0, 10, 12])])
+@pytest.mark.parametrize(
+    ("every", "steps"), [(2, [0, 2, 4, 6, 8, 10, 12]), ([3], [0, 3, 12]), ([10], [0, 10, 12])]
+)
 def test_a_look_that_every_names_decides_and_is_over_the_same_items(
     tmp_path: Path, every: Any, steps: list[int]
 ) -> None:
@@ -219,14 +269,25 @@ def test_a_look_that_every_names_decides_and_is_over_the_same_items(
 @pytest.mark.full("epoch", reason="further resumes")
 @pytest.mark.parametrize("every", ["epoch", "save"])
 def test_looks_at_epochs_and_saves_are_over_the_same_items(tmp_path: Path, every: Any) -> None:
-    options = {"max_steps": -1, "num_train_epochs": 2, "per_device_train_batch_size": 8, "save_strategy": "epoch"}
-    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(300), every=every, max_overhead=TINY)], **options)
+    options = {
+        "max_steps": -1,
+        "num_train_epochs": 2,
+        "per_device_train_batch_size": 8,
+        "save_strategy": "epoch",
+    }
+    run = trained(
+        tmp_path,
+        callbacks=[ForgetWatchCallback(probe(300), every=every, max_overhead=TINY)],
+        **options,
+    )
     assert curve(run) == [(0, 250), (4, 250), (8, 250)]
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_a_run_of_a_few_steps_logs_its_start_and_its_end(tmp_path: Path, steps: int) -> None:
-    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=steps)
+    run = trained(
+        tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=steps
+    )
     assert [items for _, items in curve(run)] == [250] * (min(steps, 3) + 1)
     assert [curve(run)[0][0], curve(run)[-1][0]] == [0, steps]
     assert described(tmp_path)["planned_looks"] == min(steps, 3)
@@ -240,7 +301,9 @@ def test_the_best_checkpoint_is_chosen_by_looks_over_the_same_items(tmp_path: Pa
     seen: list[tuple[int, float]] = []
 
     class Reads(TrainerCallback):
-        def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
+        def on_evaluate(
+            self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any
+        ) -> None:
             seen.append((state.global_step, metrics[KEPT]))
 
     watch = ForgetWatchCallback(probe(300), max_overhead=TINY)
@@ -254,7 +317,9 @@ def test_the_best_checkpoint_is_chosen_by_looks_over_the_same_items(tmp_path: Pa
     assert run.state.best_metric == max(kept[step] for step in every_evaluation)
 
 
-def test_a_run_killed_in_its_first_steps_keeps_its_decision_after_the_resume(tmp_path: Path) -> None:
+def test_a_run_killed_in_its_first_steps_keeps_its_decision_after_the_resume(
+    tmp_path: Path,
+) -> None:
     options = {"steps": 30, "save_strategy": "steps", "save_steps": 6}
 
     def watched() -> ForgetWatchCallback:
@@ -276,7 +341,9 @@ def test_a_resumed_run_keeps_the_items_and_the_looks_of_its_decision(tmp_path: P
     with pytest.raises(KeyboardInterrupt):
         broken.train()
     assert [step for step, _ in curve(broken)] == [0, 20]
-    again = ForgetWatchCallback(probe(300), max_overhead=0.9)  # another budget changes nothing any more
+    again = ForgetWatchCallback(
+        probe(300), max_overhead=0.9
+    )  # another budget changes nothing any more
     run = trained(tmp_path, callbacks=[again], **options, resume=True)
     assert curve(run) == [(0, 250), (20, 250), (40, 250), (60, 250)]
     assert described(tmp_path)["planned_looks"] == 3
@@ -289,13 +356,17 @@ def test_a_resume_from_before_the_decision_keeps_what_the_run_decided(tmp_path: 
     first = [ForgetWatchCallback(probe(300), max_overhead=TINY), At(17, interrupt)]
     with pytest.raises(KeyboardInterrupt):
         trainer(tmp_path, callbacks=first, **options).train()
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=0.9)], **options)
+    run = trainer(
+        tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=0.9)], **options
+    )
     run.train(resume_from_checkpoint=str(tmp_path / "checkpoint-6"))
     assert curve(run) == [(0, 250), (6, 250), (18, 250), (30, 250)]
 
 
 def test_a_second_training_keeps_the_decision_and_logs_its_start(tmp_path: Path) -> None:
-    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=12)
+    run = trained(
+        tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=12
+    )
     first = curve(run)
     assert len(first) == 4
     assert {items for _, items in first} == {250}
@@ -318,10 +389,17 @@ def test_a_decision_that_fails_leaves_all_items_and_looks(
         raise ValueError("no budget")
 
     monkeypatch.setattr(budget.Budget, "check", failing)
-    monkeypatch.setattr(callback_module, "step_tokens", lambda *_: None)  # a predicted training is not checked
-    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=20)
+    monkeypatch.setattr(
+        callback_module, "step_tokens", lambda *_: None
+    )  # a predicted training is not checked
+    run = trained(
+        tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=20
+    )
     assert [items for _, items in curve(run)] == [300] * 6
-    assert "the decision on the budget at step 10 failed, training continues: no budget" in capfd.readouterr().err
+    assert (
+        "the decision on the budget at step 10 failed, training continues: no budget"
+        in capfd.readouterr().err
+    )
 
 
 def test_a_named_baseline_is_cut_with_the_look_at_the_start(tmp_path: Path) -> None:
@@ -384,7 +462,11 @@ def test_a_probe_in_the_order_of_its_categories_is_cut_to_a_fair_part(tmp_path: 
     watch = ForgetWatchCallback(items, max_overhead=TINY, baseline=baseline)
     run = trained(tmp_path, callbacks=[watch], steps=12, save_strategy="steps", save_steps=6)
     assert curve(run)[-1] == (12, 250)
-    assert all(look.by("category")[name].n >= 120 for look in watch.watch.comparisons.values() for name in "ab")
+    assert all(
+        look.by("category")[name].n >= 120
+        for look in watch.watch.comparisons.values()
+        for name in "ab"
+    )
     assert watch.watch.comparisons[0].all.forgotten == watch.watch.comparisons[0].all.gained == 0
     again = Watch(items, tmp_path, resume=True)
     assert again.look(model(tokenizer()), tokenizer(), step=20).all.n == 250
@@ -393,11 +475,19 @@ def test_a_probe_in_the_order_of_its_categories_is_cut_to_a_fair_part(tmp_path: 
 def test_a_schedule_that_the_user_names_has_no_line_on_checkpoints_without_a_look(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=4)], steps=8, save_strategy="steps", save_steps=2)
+    trained(
+        tmp_path,
+        callbacks=[ForgetWatchCallback(probe(), every=4)],
+        steps=8,
+        save_strategy="steps",
+        save_steps=2,
+    )
     assert "no time for a look" not in capfd.readouterr().err
 
 
-def test_a_run_in_an_order_of_its_own_is_compared_with_rows_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_a_run_in_an_order_of_its_own_is_compared_with_rows_in_the_order_of_the_file(
+    tmp_path: Path,
+) -> None:
     items = by_category()
     whole = score(model(tokenizer()), tokenizer(), items)
     trained(tmp_path, callbacks=[ForgetWatchCallback(items, max_overhead=TINY)], steps=4)
@@ -417,10 +507,14 @@ def test_a_training_begun_without_a_watch_drops_looks_after_its_first_steps(tmp_
     assert sorted(watch.watch.comparisons) == [-1, 5, 10, 30]
 
 
-@pytest.mark.parametrize("examples", [["a text"], [("a", "b")], [{"prompt_ids": np.ones(3), "chosen_ids": [1]}], []])
+@pytest.mark.parametrize(
+    "examples", [["a text"], [("a", "b")], [{"prompt_ids": np.ones(3), "chosen_ids": [1]}], []]
+)
 def test_examples_of_any_kind_tell_tokens_or_nothing(examples: Any) -> None:
     args: Any = SimpleNamespace(per_device_train_batch_size=2, gradient_accumulation_steps=3)
-    assert step_tokens(args, examples) == (24 if examples and isinstance(examples[0], dict) else None)
+    assert step_tokens(args, examples) == (
+        24 if examples and isinstance(examples[0], dict) else None
+    )
 
 
 def test_the_tokens_of_a_step_are_those_of_all_places_of_the_data() -> None:
@@ -469,10 +563,15 @@ def test_a_baseline_in_slices_is_that_of_the_whole_and_so_are_its_looks(
     watch.look(network, words, step=0)
     watch.look(network, words, step=5)
     folder = tmp_path / "_forgetwatch"
-    baseline, look = load_snapshot(folder / "baseline.parquet"), load_snapshot(folder / "step-000005.parquet")
+    baseline, look = (
+        load_snapshot(folder / "baseline.parquet"),
+        load_snapshot(folder / "step-000005.parquet"),
+    )
     whole = score(network, words, asked)
     assert baseline.meta["batch"]["slice"] == 125
     assert baseline.meta["probe"]["fingerprint"] == whole.meta["probe"]["fingerprint"]
     assert baseline.table.equals(look.table)
-    for one, other in zip(*(side.table["choice_logprobs"].to_pylist() for side in (baseline, whole)), strict=True):
+    for one, other in zip(
+        *(side.table["choice_logprobs"].to_pylist() for side in (baseline, whole)), strict=True
+    ):
         np.testing.assert_allclose(one, other, atol=1e-4)

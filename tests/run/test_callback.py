@@ -25,7 +25,15 @@ from saved_runs import At, curve, interrupt, log_lines, losses, stop, weights
 from support import model, probe, snapshot, tokenizer, trained, trainer
 from transformers import TrainerCallback
 
-from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_probe, load_snapshot, score
+from forgetwatch import (
+    ForgetWatchCallback,
+    Item,
+    Probe,
+    Trajectory,
+    load_probe,
+    load_snapshot,
+    score,
+)
 from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
 from forgetwatch.probe import combine
 from forgetwatch.run import callback
@@ -41,7 +49,12 @@ pytestmark = pytest.mark.usefixtures("without_pictures")
 
 
 def test_the_run_is_bitwise_what_it_would_have_been(tmp_path: Path) -> None:
-    options = {"steps": 8, "gradient_accumulation_steps": 2, "save_strategy": "steps", "save_steps": 4}
+    options = {
+        "steps": 8,
+        "gradient_accumulation_steps": 2,
+        "save_strategy": "steps",
+        "save_steps": 4,
+    }
     without = trained(tmp_path / "a", **options)
     watched = trained(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
     assert weights(watched) == weights(without)
@@ -57,7 +70,11 @@ def test_the_log_rows_are_our_own_and_hold_plain_numbers(tmp_path: Path) -> None
     for row in rows:
         assert not {"loss", "entropy", "mean_token_accuracy"} & set(row)
         assert all(type(value) in (int, float) for value in row.values())
-    assert {"eval_forget/a/forgotten", "eval_forget/b/net_change_points", "eval_forget/all/kept"} <= set(rows[-1])
+    assert {
+        "eval_forget/a/forgotten",
+        "eval_forget/b/net_change_points",
+        "eval_forget/all/kept",
+    } <= set(rows[-1])
 
 
 @pytest.mark.parametrize(
@@ -65,14 +82,30 @@ def test_the_log_rows_are_our_own_and_hold_plain_numbers(tmp_path: Path) -> None
     [
         ([1, 4], {}, [0, 1, 4, 6]),
         ("save", {"save_strategy": "steps", "save_steps": 2}, [0, 2, 4, 6]),
-        ("epoch", {"max_steps": -1, "num_train_epochs": 2, "per_device_train_batch_size": 8}, [0, 4, 8]),
-        (None, {"save_strategy": "steps", "save_steps": 5, "max_overhead": None}, [0, 1, 2, 3, 4, 5, 6]),
-        (None, {"save_strategy": "steps", "save_steps": 5}, [0, 2, 5, 6]),  # at least three, among them the save
+        (
+            "epoch",
+            {"max_steps": -1, "num_train_epochs": 2, "per_device_train_batch_size": 8},
+            [0, 4, 8],
+        ),
+        (
+            None,
+            {"save_strategy": "steps", "save_steps": 5, "max_overhead": None},
+            [0, 1, 2, 3, 4, 5, 6],
+        ),
+        (
+            None,
+            {"save_strategy": "steps", "save_steps": 5},
+            [0, 2, 5, 6],
+        ),  # at least three, among them the save
         (100, {}, [0, 6]),
     ],
 )
-def test_looks_follow_the_schedule(tmp_path: Path, every: Any, options: dict[str, Any], steps: list[int]) -> None:
-    watch = ForgetWatchCallback(probe(), every=every, max_overhead=options.pop("max_overhead", 0.02))
+def test_looks_follow_the_schedule(
+    tmp_path: Path, every: Any, options: dict[str, Any], steps: list[int]
+) -> None:
+    watch = ForgetWatchCallback(
+        probe(), every=every, max_overhead=options.pop("max_overhead", 0.02)
+    )
     run = trained(tmp_path, callbacks=[watch], **options)
     assert sorted(curve(run)) == steps
 
@@ -81,12 +114,22 @@ def test_a_resumed_run_has_the_same_curve_and_weights(tmp_path: Path) -> None:
     options = {"steps": 9, "save_strategy": "steps", "save_steps": 4}
     whole = trained(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3), At(7, interrupt)], **options)
-    again = trained(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3)], **options, resume=True)
+        trained(
+            tmp_path / "b",
+            callbacks=[ForgetWatchCallback(probe(), every=3), At(7, interrupt)],
+            **options,
+        )
+    again = trained(
+        tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3)], **options, resume=True
+    )
     assert weights(again) == weights(whole)
     assert curve(again) == curve(whole)
     names = sorted(path.name for path in (tmp_path / "b" / "_forgetwatch").glob("*.parquet"))
-    assert names == ["baseline.parquet", "null.parquet", *(f"step-00000{step}.parquet" for step in (3, 6, 9))]
+    assert names == [
+        "baseline.parquet",
+        "null.parquet",
+        *(f"step-00000{step}.parquet" for step in (3, 6, 9)),
+    ]
 
 
 def test_a_longer_resume_plans_all_its_looks_and_keeps_its_items(
@@ -94,7 +137,12 @@ def test_a_longer_resume_plans_all_its_looks_and_keeps_its_items(
 ) -> None:
     options = {"save_strategy": "steps", "save_steps": 5}
     items = probe(260)
-    trainer(tmp_path, callbacks=[ForgetWatchCallback(items, every=5, max_overhead=1e-6)], steps=10, **options).train()
+    trainer(
+        tmp_path,
+        callbacks=[ForgetWatchCallback(items, every=5, max_overhead=1e-6)],
+        steps=10,
+        **options,
+    ).train()
     assert "toy: the first 250 of 260 items, " in capfd.readouterr().err
     callback = ForgetWatchCallback(items, every=[12, 16], max_overhead=1e-6)
     trainer(tmp_path, callbacks=[callback], steps=20, **options).train(resume_from_checkpoint=True)
@@ -107,25 +155,43 @@ def test_a_longer_resume_plans_all_its_looks_and_keeps_its_items(
 def test_a_checkpoint_carries_its_history_to_another_folder(tmp_path: Path) -> None:
     options = {"steps": 8, "save_strategy": "steps", "save_steps": 4}
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3), At(7, interrupt)], **options)
+        trained(
+            tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3), At(7, interrupt)], **options
+        )
     for path in (tmp_path / "_forgetwatch").iterdir():
         path.unlink()
     (tmp_path / "_forgetwatch").rmdir()
-    again = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], **options, resume=True)
+    again = trained(
+        tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], **options, resume=True
+    )
     assert sorted(curve(again)) == [0, 3, 6, 8]
     # the checkpoint at 4 carried the baseline and its latest look
     names = sorted(path.name for path in (tmp_path / "_forgetwatch").glob("*.parquet"))
-    assert names == ["baseline.parquet", "null.parquet", *(f"step-00000{step}.parquet" for step in (3, 6, 8))]
+    assert names == [
+        "baseline.parquet",
+        "null.parquet",
+        *(f"step-00000{step}.parquet" for step in (3, 6, 8)),
+    ]
 
 
 def test_a_look_that_is_taken_again_is_logged_once(tmp_path: Path) -> None:
     options = {"steps": 8, "save_strategy": "steps", "save_steps": 4}
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2), At(7, interrupt)], **options)
+        trained(
+            tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2), At(7, interrupt)], **options
+        )
     (tmp_path / "_forgetwatch" / "step-000004.parquet").unlink()
     (tmp_path / "checkpoint-4" / "forgetwatch" / "step-000004.parquet").unlink()
-    again = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **options, resume=True)
-    assert sorted(curve(again)) == [0, 2, 4, 6, 8]  # the row of step 4 came back in the trainer's state
+    again = trained(
+        tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **options, resume=True
+    )
+    assert sorted(curve(again)) == [
+        0,
+        2,
+        4,
+        6,
+        8,
+    ]  # the row of step 4 came back in the trainer's state
     assert (tmp_path / "_forgetwatch" / "step-000004.parquet").is_file()
 
 
@@ -135,25 +201,35 @@ def test_a_checkpoint_without_its_history_gets_it_at_the_resume(tmp_path: Path) 
             raise KeyboardInterrupt
 
     options = {"steps": 6, "save_strategy": "steps", "save_steps": 4}
-    run = trainer(tmp_path, callbacks=[Interrupts(), ForgetWatchCallback(probe(), every=2)], **options)
+    run = trainer(
+        tmp_path, callbacks=[Interrupts(), ForgetWatchCallback(probe(), every=2)], **options
+    )
     with pytest.raises(KeyboardInterrupt):
         run.train()
     assert not (tmp_path / "checkpoint-4" / "forgetwatch").exists()
-    again = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2), At(5, interrupt)], **options)
+    again = trainer(
+        tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2), At(5, interrupt)], **options
+    )
     with pytest.raises(KeyboardInterrupt):
         again.train(resume_from_checkpoint=True)
     carried = sorted(path.name for path in (tmp_path / "checkpoint-4" / "forgetwatch").iterdir())
     assert carried == ["baseline.parquet", "null.parquet", "run.json", "step-000004.parquet"]
 
 
-def test_resume_with_another_probe_or_without_a_baseline_fails_before_the_first_step(tmp_path: Path) -> None:
+def test_resume_with_another_probe_or_without_a_baseline_fails_before_the_first_step(
+    tmp_path: Path,
+) -> None:
     options = {"save_strategy": "steps", "save_steps": 2}
     trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe())], **options).train()
-    other = trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(20))], **{**options, "steps": 8})
+    other = trainer(
+        tmp_path / "a", callbacks=[ForgetWatchCallback(probe(20))], **{**options, "steps": 8}
+    )
     with pytest.raises(WatchError, match="made with probe 'toy'"):
         other.train(resume_from_checkpoint=True)
     trainer(tmp_path / "b", **options).train()
-    late = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe())], **{**options, "steps": 8})
+    late = trainer(
+        tmp_path / "b", callbacks=[ForgetWatchCallback(probe())], **{**options, "steps": 8}
+    )
     with pytest.raises(WatchError, match="names no baseline"):
         late.train(resume_from_checkpoint=True)
 
@@ -182,20 +258,30 @@ def test_a_second_train_is_a_run_of_its_own_with_the_first_baseline(
         again = callback.watch.run
         assert again.folder.run != first.folder.run
         assert again.baseline is not None
-        assert again.baseline.floats("correct").tolist() == first.baseline.floats("correct").tolist()
+        assert (
+            again.baseline.floats("correct").tolist() == first.baseline.floats("correct").tolist()
+        )
         assert again.null is not None
         assert sorted(again.comparisons) == [-1, 0, 3, 6]
         # The look at 0 is of the weights with which it begins: those that the training before it left.
         start = again.comparisons[0].all
         assert (start.forgotten, start.gained) == (last.forgotten, last.gained)
         assert start.forgotten > 0
-        assert "a run of its own, with the baseline of the first one's start" in capsys.readouterr().err
+        assert (
+            "a run of its own, with the baseline of the first one's start"
+            in capsys.readouterr().err
+        )
         kept = Trajectory.from_run(tmp_path / f"_forgetwatch-{number}")
-        assert (kept.comparisons[-1].all.forgotten, kept.comparisons[-1].all.gained) == (last.forgotten, last.gained)
+        assert (kept.comparisons[-1].all.forgotten, kept.comparisons[-1].all.gained) == (
+            last.forgotten,
+            last.gained,
+        )
 
 
 @pytest.mark.parametrize("moved", [False, True])
-def test_a_retry_from_step_0_is_the_same_run_if_its_weights_are(tmp_path: Path, moved: bool) -> None:
+def test_a_retry_from_step_0_is_the_same_run_if_its_weights_are(
+    tmp_path: Path, moved: bool
+) -> None:
     """As after an out-of-memory, at which the trainer begins again with a smaller batch."""
     callback = ForgetWatchCallback(probe(), every=3)
     breaks = At(3, interrupt)
@@ -263,13 +349,20 @@ def test_a_look_that_cannot_be_written_is_still_logged(
     run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)])
     assert sorted(curve(run)) == [0, 2, 4, 6]
     logged = capsys.readouterr().err
-    assert logged.count("step 2: scored, and not stored: No space left on device") == logged.count("not stored:") == 1
+    assert (
+        logged.count("step 2: scored, and not stored: No space left on device")
+        == logged.count("not stored:")
+        == 1
+    )
     assert "looks that are not stored, and lost with this process: steps 2, 4, 6" in logged
 
 
 @pytest.mark.parametrize("full_at", [4, 6])
 def test_a_look_that_met_a_full_disk_is_stored_with_the_next_or_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], full_at: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    full_at: int,
 ) -> None:
     add, tried = RunFolder.add, []
 
@@ -281,19 +374,36 @@ def test_a_look_that_met_a_full_disk_is_stored_with_the_next_or_at_the_end(
 
     monkeypatch.setattr(RunFolder, "add", full_once)
     options = {"save_strategy": "steps", "save_steps": 6}
-    trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2, guard=None, drift=False)], **options)
+    trained(
+        tmp_path,
+        callbacks=[ForgetWatchCallback(probe(), every=2, guard=None, drift=False)],
+        **options,
+    )
     logged = capsys.readouterr().err
     line = f"step {full_at}: scored, and not stored: No space left on device"
-    assert logged.count(line) == logged.count("not stored: ") == logged.count("what was not stored is stored now") == 1
+    assert (
+        logged.count(line)
+        == logged.count("not stored: ")
+        == logged.count("what was not stored is stored now")
+        == 1
+    )
     assert Trajectory.from_run(tmp_path).steps == (0, 2, 4, 6)
-    trained(tmp_path, callbacks=[callback := ForgetWatchCallback(probe(), every=2)], steps=8, **options, resume=True)
+    trained(
+        tmp_path,
+        callbacks=[callback := ForgetWatchCallback(probe(), every=2)],
+        steps=8,
+        **options,
+        resume=True,
+    )
     assert sorted(callback.watch.comparisons) == [0, 2, 4, 6, 8]
     assert callback.watch.run.notes == ()
 
 
 def test_another_callback_that_fails_on_our_row_does_not_stop_the_run(tmp_path: Path) -> None:
     class Narrow(TrainerCallback):
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        def on_log(
+            self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any
+        ) -> None:
             if "train_loss" not in logs:
                 logs["loss"]
 
@@ -306,7 +416,9 @@ def test_one_callback_in_two_trainers_takes_two_baselines(tmp_path: Path) -> Non
     trained(tmp_path / "one", callbacks=[callback])
     before = load_snapshot(tmp_path / "one" / "_forgetwatch" / "step-000006.parquet").checksum
     second = trained(tmp_path / "two", callbacks=[callback], learning_rate=1e-3)
-    assert load_snapshot(tmp_path / "one" / "_forgetwatch" / "step-000006.parquet").checksum == before
+    assert (
+        load_snapshot(tmp_path / "one" / "_forgetwatch" / "step-000006.parquet").checksum == before
+    )
     assert sorted(path.name for path in (tmp_path / "two" / "_forgetwatch").glob("*.parquet")) == [
         "baseline.parquet", "null.parquet", "step-000003.parquet", "step-000006.parquet",
     ]  # fmt: skip
@@ -333,25 +445,40 @@ def test_a_baseline_that_is_tried_again_leaves_the_earlier_run_whole(
     with pytest.raises(SystemExit if error is KeyboardInterrupt else error):
         run.train()
     run.train()
-    assert {path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch-1").iterdir()} == before
+    assert {
+        path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch-1").iterdir()
+    } == before
     assert sorted(curve(run)) == [0, 3, 6]
 
 
 def test_a_resume_over_the_folder_of_another_run_keeps_the_two_apart(tmp_path: Path) -> None:
     options = {"steps": 6, "save_strategy": "steps", "save_steps": 2}
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3), At(3, interrupt)], **options)
-    other = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=1), At(1, interrupt)], **options)
+        trained(
+            tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3), At(3, interrupt)], **options
+        )
+    other = trainer(
+        tmp_path, callbacks=[ForgetWatchCallback(probe(), every=1), At(1, interrupt)], **options
+    )
     with torch.no_grad():
-        other.model.get_output_embeddings().weight.add_(1.0).mul_(torch.randn(other.model.config.vocab_size, 1))
+        other.model.get_output_embeddings().weight.add_(1.0).mul_(
+            torch.randn(other.model.config.vocab_size, 1)
+        )
     with pytest.raises(KeyboardInterrupt):
         other.train()
     foreign = {path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch").iterdir()}
     assert "step-000001.parquet" in foreign
     trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], **options, resume=True)
-    assert {path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch-2").iterdir()} == foreign
+    assert {
+        path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch-2").iterdir()
+    } == foreign
     names = sorted(path.name for path in (tmp_path / "_forgetwatch").glob("*.parquet"))
-    assert names == ["baseline.parquet", "null.parquet", "step-000003.parquet", "step-000006.parquet"]
+    assert names == [
+        "baseline.parquet",
+        "null.parquet",
+        "step-000003.parquet",
+        "step-000006.parquet",
+    ]
 
 
 def test_a_callback_in_a_second_trainer_starts_anew(tmp_path: Path) -> None:
@@ -362,14 +489,18 @@ def test_a_callback_in_a_second_trainer_starts_anew(tmp_path: Path) -> None:
 
 
 def test_two_callbacks_in_one_trainer_are_refused_before_the_first_step(tmp_path: Path) -> None:
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe()), ForgetWatchCallback(probe(20))])
+    run = trainer(
+        tmp_path, callbacks=[ForgetWatchCallback(probe()), ForgetWatchCallback(probe(20))]
+    )
     with pytest.raises(WatchError, match="2 ForgetWatchCallbacks"):
         run.train()
 
 
 def test_a_baseline_that_fails_stops_the_run_before_its_first_step(tmp_path: Path) -> None:
     too_long = probe(rendering="chat")
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(too_long)], tok=tokenizer(template=False))
+    run = trainer(
+        tmp_path, callbacks=[ForgetWatchCallback(too_long)], tok=tokenizer(template=False)
+    )
     with pytest.raises(ForgetwatchError, match="no chat template"):
         run.train()
     assert run.state.global_step == 0
@@ -380,9 +511,15 @@ def test_cost_before_the_first_step_and_a_table_after_the_last(
 ) -> None:
     trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], steps=12).train()
     captured = capsys.readouterr()
-    lines = [line for line in captured.err.splitlines() if line.startswith("forgetwatch: ") and "step" in line]
+    lines = [
+        line
+        for line in captured.err.splitlines()
+        if line.startswith("forgetwatch: ") and "step" in line
+    ]
     line = r"forgetwatch: toy: 30 items, none of them in the 32 training rows; about [\d.]+ s before the first step; "
-    assert re.match(line + r"6 looks of [\d.]+ s, about [\d.]+ % of the run's time", lines[0]), lines
+    assert re.match(line + r"6 looks of [\d.]+ s, about [\d.]+ % of the run's time", lines[0]), (
+        lines
+    )
     assert lines[1].startswith("forgetwatch: step 2 of 12: ")
     shown = " ".join(captured.out.split())
     assert "step 12: " in shown
@@ -403,10 +540,14 @@ def test_the_trainer_is_found_or_can_be_named(tmp_path: Path) -> None:
     assert (tmp_path / "other" / "_forgetwatch" / "baseline.parquet").is_file()
     lonely = ForgetWatchCallback(probe())
     with pytest.raises(WatchError, match="attach"):
-        lonely.on_train_begin(run.args, run.state, run.control, model=run.model, processing_class=run.processing_class)
+        lonely.on_train_begin(
+            run.args, run.state, run.control, model=run.model, processing_class=run.processing_class
+        )
 
 
-def test_an_attached_trainer_needs_no_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attached_trainer_needs_no_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     callback = ForgetWatchCallback(probe(), every=3)
     run = trainer(tmp_path, callbacks=[callback])
     callback.attach(run)
@@ -439,7 +580,10 @@ def test_a_restart_that_failed_loses_no_look_of_the_finished_run(
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_memory_that_cannot_be_stored_stops_only_a_strict_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], strict: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    strict: bool,
 ) -> None:
     callback = ForgetWatchCallback(probe(), every=3, strict=strict)
     run = trainer(tmp_path, callbacks=[callback])
@@ -457,10 +601,14 @@ def test_a_memory_that_cannot_be_stored_stops_only_a_strict_run(
     else:
         run.train()
         assert sorted(curve(run)) == [0, 3, 6]
-        assert "storing the run's state at step 3 failed, training continues" in "".join(capsys.readouterr())
+        assert "storing the run's state at step 3 failed, training continues" in "".join(
+            capsys.readouterr()
+        )
 
 
-@pytest.mark.parametrize("arguments", [{"every": "step"}, {"every": 0}, {"max_overhead": 1.5}, {"guard": "halt"}])
+@pytest.mark.parametrize(
+    "arguments", [{"every": "step"}, {"every": 0}, {"max_overhead": 1.5}, {"guard": "halt"}]
+)
 def test_an_argument_out_of_range_fails_in_the_constructor(arguments: dict[str, Any]) -> None:
     with pytest.raises(WatchError):
         ForgetWatchCallback(probe(), **arguments)
@@ -482,10 +630,16 @@ def test_the_run_folder_knows_how_many_looks_were_planned(tmp_path: Path) -> Non
     callback = ForgetWatchCallback(probe(), every=2)
     trainer(tmp_path, callbacks=[callback], steps=6).train()
     assert json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())["planned_looks"] == 3
-    assert callback.watch.trajectory().planned == Trajectory.from_run(tmp_path / "_forgetwatch").planned == 3
+    assert (
+        callback.watch.trajectory().planned
+        == Trajectory.from_run(tmp_path / "_forgetwatch").planned
+        == 3
+    )
 
 
-def test_an_alarm_is_logged_once_when_it_rises(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_alarm_is_logged_once_when_it_rises(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """A model whose weights are thrown away loses its known items; all groups are in one line, and once."""
     tok = tokenizer()
     known = self_answered(probe(400), tok)
@@ -495,7 +649,12 @@ def test_an_alarm_is_logged_once_when_it_rises(tmp_path: Path, capfd: pytest.Cap
             for weight in model.parameters():
                 weight.copy_(torch.randn_like(weight))
 
-    made = trainer(tmp_path, callbacks=[ForgetWatchCallback(known, every=2, max_overhead=None)], steps=6, tok=tok)
+    made = trainer(
+        tmp_path,
+        callbacks=[ForgetWatchCallback(known, every=2, max_overhead=None)],
+        steps=6,
+        tok=tok,
+    )
     made.add_callback(At(1, lambda control: ruin(made.model)))
     made.train()
     logged = [line for line in capfd.readouterr().err.splitlines() if "ALARM" in line]
@@ -506,7 +665,9 @@ def test_an_alarm_is_logged_once_when_it_rises(tmp_path: Path, capfd: pytest.Cap
 def self_answered(probe: Any, tok: Any) -> Any:
     """The probe with the untrained model's own answers as gold: it knows all of them."""
     chosen = score(model(tok), tok, probe).ints("chosen")
-    items = [dataclasses.replace(item, answer=int(c)) for item, c in zip(probe, chosen, strict=True)]
+    items = [
+        dataclasses.replace(item, answer=int(c)) for item, c in zip(probe, chosen, strict=True)
+    ]
     return Probe(items, name="own")
 
 
@@ -522,15 +683,28 @@ def test_the_full_log_reaches_the_trainer(tmp_path: Path) -> None:
 def test_a_look_takes_no_more_tokens_than_a_micro_batch(tmp_path: Path) -> None:
     wide = {"max_length": 256, "per_device_train_batch_size": 3}
     for name, options, tokens in (("a", wide, 768), ("b", {"max_length": 32}, 512)):
-        trained(tmp_path / name, callbacks=[ForgetWatchCallback(probe(), every=3)], steps=3, **options)
-        looks = [load_snapshot(path) for path in sorted((tmp_path / name / "_forgetwatch").glob("*.parquet"))]
-        assert {look.meta["batch"]["tokens"] for look in looks} == {tokens, tokens // 2}  # the null in other batches
+        trained(
+            tmp_path / name, callbacks=[ForgetWatchCallback(probe(), every=3)], steps=3, **options
+        )
+        looks = [
+            load_snapshot(path)
+            for path in sorted((tmp_path / name / "_forgetwatch").glob("*.parquet"))
+        ]
+        assert {look.meta["batch"]["tokens"] for look in looks} == {
+            tokens,
+            tokens // 2,
+        }  # the null in other batches
 
 
 def test_without_a_length_in_the_arguments_the_examples_give_it() -> None:
     args = SimpleNamespace(device=torch.device("cpu"), per_device_train_batch_size=2)
     examples = [{"input_ids": [1] * length} for length in (3, 400, 7)]
-    for given, tokens in ((examples, 800), (iter(examples), None), ([{"text": "a"}], None), (None, None)):
+    for given, tokens in (
+        (examples, 800),
+        (iter(examples), None),
+        ([{"text": "a"}], None),
+        (None, None),
+    ):
         assert _token_budget(args, given) == tokens  # type: ignore[arg-type]
     args.max_completion_length = 300
     assert _token_budget(args, None) == 600  # type: ignore[arg-type]
@@ -543,7 +717,11 @@ def test_the_default_probe_is_standard_and_strata_where_generating_is_cheap() ->
     chat, plain = tokenizer(), tokenizer()
     chat.chat_template, plain.chat_template = TEMPLATE, None
     assert default_probe(chat, fast=True)[0].name == "standard+strata"
-    assert default_probe(chat, fast=False)[0].name == default_probe(plain, fast=True)[0].name == "standard"
+    assert (
+        default_probe(chat, fast=False)[0].name
+        == default_probe(plain, fast=True)[0].name
+        == "standard"
+    )
     assert "needs a chat template" in default_probe(plain, fast=True)[1]
 
 
@@ -551,10 +729,15 @@ def test_resume_keeps_the_probe() -> None:
     plain = tokenizer()
     plain.chat_template = None
     both = combine(load_probe("standard"), load_probe("strata"))
-    assert default_probe(plain, fast=False, fingerprint=both.fingerprint)[0].name == "standard+strata"
+    assert (
+        default_probe(plain, fast=False, fingerprint=both.fingerprint)[0].name == "standard+strata"
+    )
     chat = tokenizer()
     chat.chat_template = TEMPLATE
-    assert default_probe(chat, fast=True, fingerprint=load_probe("standard").fingerprint)[0].name == "standard"
+    assert (
+        default_probe(chat, fast=True, fingerprint=load_probe("standard").fingerprint)[0].name
+        == "standard"
+    )
 
 
 def test_a_resume_with_another_norm_than_the_run_began_with_is_refused(
@@ -566,7 +749,10 @@ def test_a_resume_with_another_norm_than_the_run_began_with_is_refused(
     trainer(tmp_path, steps=2, callbacks=[ForgetWatchCallback(old, every=2)], **options).train()
     capfd.readouterr()
     resumed = trainer(tmp_path, steps=4, callbacks=[ForgetWatchCallback(every=2)], **options)
-    with pytest.raises(WatchError, match=r"the run's baseline was made with probe .* resume with the probe in .*probe"):
+    with pytest.raises(
+        WatchError,
+        match=r"the run's baseline was made with probe .* resume with the probe in .*probe",
+    ):
         resumed.train(resume_from_checkpoint=True)
 
 
@@ -593,7 +779,10 @@ ITEMS = [
 def test_questions_are_found_in_text_and_in_token_ids() -> None:
     tok, probe = tokenizer(), Probe(ITEMS)
     texts = [f"w50 {ITEMS[2].prompt} w51", "w7 w8"]
-    for rows in ([{"text": text} for text in texts], [{"input_ids": tok(text)["input_ids"]} for text in texts]):
+    for rows in (
+        [{"text": text} for text in texts],
+        [{"input_ids": tok(text)["input_ids"]} for text in texts],
+    ):
         found = held_out(probe, Dataset.from_list(rows), tok)
         assert found is not None
         assert [name for _, name in found.exact] == ["16"]
@@ -601,7 +790,12 @@ def test_questions_are_found_in_text_and_in_token_ids() -> None:
 
 
 def test_a_stream_is_not_searched() -> None:
-    assert held_out(Probe(ITEMS), Dataset.from_list([{"text": "w1"}]).to_iterable_dataset(), tokenizer()) is None
+    assert (
+        held_out(
+            Probe(ITEMS), Dataset.from_list([{"text": "w1"}]).to_iterable_dataset(), tokenizer()
+        )
+        is None
+    )
     assert held_out(Probe(ITEMS), None, tokenizer()) is None
 
 
@@ -613,15 +807,27 @@ def test_the_search_stops_in_time_and_reports_its_share() -> None:
     assert found.searched == f"{found.rows:,} of 200,000 training rows ({found.rows / 2000:.1f} %)"
 
 
-def test_a_run_logs_the_search_for_its_probe(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    run: Any = trainer(tmp_path, steps=1, callbacks=[ForgetWatchCallback(Probe(ITEMS), every=1, max_overhead=None)])
+def test_a_run_logs_the_search_for_its_probe(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run: Any = trainer(
+        tmp_path, steps=1, callbacks=[ForgetWatchCallback(Probe(ITEMS), every=1, max_overhead=None)]
+    )
     run.train()
-    assert f" {len(ITEMS)} items, none of them in the 32 training rows; about " in capfd.readouterr().err
+    assert (
+        f" {len(ITEMS)} items, none of them in the 32 training rows; about "
+        in capfd.readouterr().err
+    )
     texts = [f"w50 {ITEMS[2].prompt} w51"] * 32
-    run = trainer(tmp_path / "b", steps=1, texts=texts, callbacks=[ForgetWatchCallback(Probe(ITEMS), every=1)])
+    run = trainer(
+        tmp_path / "b", steps=1, texts=texts, callbacks=[ForgetWatchCallback(Probe(ITEMS), every=1)]
+    )
     run.train()
     lines = capfd.readouterr().err
-    assert f"not held out: 32 training rows: 1 of {len(ITEMS)} questions are in them word for word" in lines
+    assert (
+        f"not held out: 32 training rows: 1 of {len(ITEMS)} questions are in them word for word"
+        in lines
+    )
     assert "none of them" not in lines
 
 
@@ -684,7 +890,14 @@ def test_later_looks_do_not_change_the_alarm_level_of_a_look() -> None:
 def test_a_started_command_gets_no_variables_of_the_process_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "TORCHELASTIC_RUN_ID", "ACCELERATE_USE_CPU"):
+    for name in (
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "MASTER_ADDR",
+        "TORCHELASTIC_RUN_ID",
+        "ACCELERATE_USE_CPU",
+    ):
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("MINE", "kept")
     seen: dict[str, Any] = {}
@@ -701,7 +914,9 @@ def test_a_started_command_gets_no_variables_of_the_process_group(
     assert command is not None
     command.start(step=1, output_dir=tmp_path, folder=tmp_path)
     assert seen["env"]["MINE"] == "kept"
-    assert not {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "TORCHELASTIC_RUN_ID"} & set(seen["env"])
+    assert not {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "TORCHELASTIC_RUN_ID"} & set(
+        seen["env"]
+    )
     assert os.environ["RANK"] == "1"
 
 
@@ -715,7 +930,11 @@ def test_a_new_baseline_removes_the_null_of_the_old_one(tmp_path: Path) -> None:
 
 def test_resume_accepts_a_checkpoint_as_a_path_object(tmp_path: Path) -> None:
     trained(
-        tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=2)], steps=2, save_strategy="steps", save_steps=2
+        tmp_path / "a",
+        callbacks=[ForgetWatchCallback(probe(), every=2)],
+        steps=2,
+        save_strategy="steps",
+        save_steps=2,
     )
     again = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=2)], steps=4)
     again.train(resume_from_checkpoint=tmp_path / "a" / "checkpoint-2")
@@ -725,11 +944,21 @@ def test_resume_accepts_a_checkpoint_as_a_path_object(tmp_path: Path) -> None:
 
 
 def test_a_composite_of_a_metric_outside_0_to_1_is_refused() -> None:
-    assert composite_row(0.8, {"eval_acc": 0.4}, "acc") == {"eval_forget/all/composite": pytest.approx(0.64 / 1.2)}
-    assert composite_row(1.3, {"eval_acc": 0.4}, "acc") == composite_row(1.0, {"eval_acc": 0.4}, "acc")
+    assert composite_row(0.8, {"eval_acc": 0.4}, "acc") == {
+        "eval_forget/all/composite": pytest.approx(0.64 / 1.2)
+    }
+    assert composite_row(1.3, {"eval_acc": 0.4}, "acc") == composite_row(
+        1.0, {"eval_acc": 0.4}, "acc"
+    )
     assert composite_row(-0.4, {"eval_acc": 0.3}, "acc") == {"eval_forget/all/composite": 0.0}
-    assert composite_row(0.8, {"eval_acc": 0.4}, None) == composite_row(math.nan, {"eval_acc": 0.4}, "acc") == {}
-    with pytest.raises(WatchError, match=r"'loss' is 2\.5; needed a metric from 0 to 1, such as acc"):
+    assert (
+        composite_row(0.8, {"eval_acc": 0.4}, None)
+        == composite_row(math.nan, {"eval_acc": 0.4}, "acc")
+        == {}
+    )
+    with pytest.raises(
+        WatchError, match=r"'loss' is 2\.5; needed a metric from 0 to 1, such as acc"
+    ):
         composite_row(0.8, {"eval_acc": 0.4, "eval_loss": 2.5}, "loss")
     with pytest.raises(WatchError, match="not in the evaluation"):
         composite_row(0.8, {"eval_acc": 0.4}, "accuracy")

@@ -29,7 +29,15 @@ from transformers import TrainerCallback
 from forgetwatch import ForgetWatchCallback, Trajectory, Watch, compare, load_snapshot
 from forgetwatch.comparing.document import comparison_json, trajectory_json
 from forgetwatch.errors import ScoringError, SnapshotError
-from forgetwatch.measures.base_drift import DRIFT, Floor, LookDrift, drift_json, drift_row, read_drift, stored_drift
+from forgetwatch.measures.base_drift import (
+    DRIFT,
+    Floor,
+    LookDrift,
+    drift_json,
+    drift_row,
+    read_drift,
+    stored_drift,
+)
 from forgetwatch.metrics.divergence import Drift
 from forgetwatch.progress import Done
 from forgetwatch.report.html import run_page
@@ -68,7 +76,10 @@ class Killed(TrainerCallback):
 def drifts(run: Any) -> dict[int, tuple[float, float]]:
     """KL after prompts of the probe and of the training examples, by step, as the trainer logged them."""
     rows = [row for row in run.state.log_history if "eval_forget/all/kl_probe" in row]
-    return {row["step"]: (row["eval_forget/all/kl_probe"], row["eval_forget/all/kl_training"]) for row in rows}
+    return {
+        row["step"]: (row["eval_forget/all/kl_probe"], row["eval_forget/all/kl_training"])
+        for row in rows
+    }
 
 
 def watched() -> ForgetWatchCallback:
@@ -98,8 +109,13 @@ def test_resume_keeps_the_completions_also_from_the_checkpoint(tmp_path: Path) -
     (tmp_path / "b" / "_forgetwatch" / "completions.parquet").unlink()
     again = trained(tmp_path / "b", callbacks=[watched()], **options, resume=True)
     assert drifts(again) == drifts(whole)
-    carried = read_completions(tmp_path / "b" / "checkpoint-6" / "forgetwatch" / "completions.parquet")
-    assert carried.checksum == read_completions(tmp_path / "a" / "_forgetwatch" / "completions.parquet").checksum
+    carried = read_completions(
+        tmp_path / "b" / "checkpoint-6" / "forgetwatch" / "completions.parquet"
+    )
+    assert (
+        carried.checksum
+        == read_completions(tmp_path / "a" / "_forgetwatch" / "completions.parquet").checksum
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,7 +130,8 @@ def test_resume_keeps_the_completions_also_from_the_checkpoint(tmp_path: Path) -
         (
             {
                 "messages": [
-                    {"role": role, "content": word} for role, word in zip(ROLES, ("w1", "w2", "w3"), strict=True)
+                    {"role": role, "content": word}
+                    for role, word in zip(ROLES, ("w1", "w2", "w3"), strict=True)
                 ]
             },
             "user : w1 assistant :",
@@ -155,7 +172,9 @@ class Counting:
         return getattr(TOK, name)
 
 
-def test_prompts_of_a_large_probe_are_chosen_before_they_are_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prompts_of_a_large_probe_are_chosen_before_they_are_encoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("forgetwatch.run.drift.PROMPTS", 64)  # the tests have fewer
     large = probe(items=400)
     everything = [one.context for one in encode(large, TOK, max_length=512)]
@@ -207,7 +226,10 @@ def moved(network: Any, size: float = 0.02) -> Any:
 
 def watched_of_drift_kept(folder: Path, **options: Any) -> Watch:
     """A run of two looks after the baseline, in a loop of one's own."""
-    network, watch = model(TOK), Watch(probe(), folder, **{"drift": True, "examples": EXAMPLES, **options})
+    network, watch = (
+        model(TOK),
+        Watch(probe(), folder, **{"drift": True, "examples": EXAMPLES, **options}),
+    )
     watch.look(network, TOK, step=0)
     for step in (2, 4):
         watch.look(moved(network), TOK, step=step)
@@ -229,7 +251,9 @@ def kls(drift: dict[int, Any]) -> dict[int, dict[str, tuple[float, float]]]:
     }
 
 
-def test_a_loop_of_ones_own_has_the_drift_of_each_look_and_the_run_folder_keeps_it(tmp_path: Path) -> None:
+def test_a_loop_of_ones_own_has_the_drift_of_each_look_and_the_run_folder_keeps_it(
+    tmp_path: Path,
+) -> None:
     watch = watched_of_drift_kept(tmp_path)
     made, read = watch.trajectory().drift, Trajectory.from_run(tmp_path).drift
     assert sorted(made) == [0, 2, 4]
@@ -242,7 +266,9 @@ def test_a_loop_of_ones_own_has_the_drift_of_each_look_and_the_run_folder_keeps_
     assert Description.read(tmp_path / "_forgetwatch").completions == watch.run.drift.checksum
 
 
-def test_a_run_in_a_loop_of_ones_own_resumes_with_the_drift_of_every_look(run: Path, tmp_path: Path) -> None:
+def test_a_run_in_a_loop_of_ones_own_resumes_with_the_drift_of_every_look(
+    run: Path, tmp_path: Path
+) -> None:
     network, watch = model(TOK), Watch(probe(), tmp_path, drift=True, examples=EXAMPLES)
     watch.look(network, TOK, step=0)
     watch.look(moved(network), TOK, step=2)
@@ -262,8 +288,9 @@ def test_without_its_completions_a_resumed_run_says_so_and_goes_on(
     again.look(moved(model(TOK)), TOK, step=6)
     again.run.close()
     assert sorted(Trajectory.from_run(tmp_path).drift) == [0, 2, 4]
-    assert "the completions of the base (completions.parquet) are gone: later looks have no drift" in (
-        capfd.readouterr().err
+    assert (
+        "the completions of the base (completions.parquet) are gone: later looks have no drift"
+        in (capfd.readouterr().err)
     )
 
 
@@ -279,7 +306,9 @@ def test_a_resume_without_drift_leaves_the_completions_to_a_later_one(
     assert "later looks have no drift" not in capfd.readouterr().err
 
 
-def test_a_resume_takes_the_completions_of_its_own_run_alone_and_replaces_others(run: Path, tmp_path: Path) -> None:
+def test_a_resume_takes_the_completions_of_its_own_run_alone_and_replaces_others(
+    run: Path, tmp_path: Path
+) -> None:
     watched_of_drift_kept(tmp_path / "other", examples=None)
     folder, carried = tmp_path / "other" / "_forgetwatch", run / "_forgetwatch"
     drift, own = RunDrift(wanted=True), read_completions(carried / "completions.parquet").checksum
@@ -296,8 +325,9 @@ def test_a_run_that_began_without_drift_says_so_when_a_resume_wants_it(
 ) -> None:
     watched_of_drift_kept(tmp_path, drift=False)
     Watch(probe(), tmp_path, drift=True, resume=True).run.close()
-    assert "the run has no completions of its base (completions.parquet): later looks have no drift" in (
-        capfd.readouterr().err
+    assert (
+        "the run has no completions of its base (completions.parquet): later looks have no drift"
+        in (capfd.readouterr().err)
     )
 
 
@@ -312,7 +342,9 @@ def test_reports_show_the_drift_of_early_looks_where_the_last_one_has_none(tmp_p
     assert "<svg" in section
     assert "At the last look it was not measured." in section
     assert "4, training prompts" in section
-    assert "4, training prompts" in comparison_markdown(trajectory.comparisons[-1], trajectory=trajectory)
+    assert "4, training prompts" in comparison_markdown(
+        trajectory.comparisons[-1], trajectory=trajectory
+    )
 
 
 def test_a_run_without_drift_has_none_anywhere(tmp_path: Path) -> None:
@@ -323,7 +355,9 @@ def test_a_run_without_drift_has_none_anywhere(tmp_path: Path) -> None:
     assert not (tmp_path / "_forgetwatch" / "completions.parquet").exists()
     assert [look["drift"] for look in trajectory_json(trajectory)["looks"]] == [None, None]
     assert '<h3 id="drift">' not in run_page(trajectory)
-    assert "Drift from the base" not in comparison_markdown(trajectory.comparisons[-1], trajectory=trajectory)
+    assert "Drift from the base" not in comparison_markdown(
+        trajectory.comparisons[-1], trajectory=trajectory
+    )
 
 
 @pytest.mark.parametrize(
@@ -339,7 +373,10 @@ def test_without_training_prompts_there_is_the_probe_alone_and_a_line_says_so(
 ) -> None:
     watch = watched_of_drift_kept(tmp_path, examples=examples)
     assert [set(sets) for sets in watch.trajectory().drift.values()] == [{"probe"}] * 3
-    assert f"drift: {line}; it is measured after the prompts of the probe alone" in capfd.readouterr().err
+    assert (
+        f"drift: {line}; it is measured after the prompts of the probe alone"
+        in capfd.readouterr().err
+    )
 
 
 def test_json_has_the_estimators_of_each_set_with_their_errors_and_the_floor(run: Path) -> None:
@@ -349,7 +386,14 @@ def test_json_has_the_estimators_of_each_set_with_their_errors_and_the_floor(run
         assert set(look["drift"]) == {"probe", "training"}
         for found in look["drift"].values():
             assert set(found) == {
-                *("completions", "tokens", "kl_sampled", "kl_sampled_se", "kl_summed", "kl_summed_se"),
+                *(
+                    "completions",
+                    "tokens",
+                    "kl_sampled",
+                    "kl_sampled_se",
+                    "kl_summed",
+                    "kl_summed_se",
+                ),
                 *("overlap", "overlap_se", "floor"),
                 *("first_token_kept", "first_token_kept_se", "kl_first_share"),
             }
@@ -359,18 +403,24 @@ def test_json_has_the_estimators_of_each_set_with_their_errors_and_the_floor(run
     assert "drift" not in document["looks"][1]["comparison"]["after"]
 
 
-def test_page_markdown_and_tables_show_the_drift(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_markdown_and_tables_show_the_drift(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("forgetwatch.report.html.svg", svg)  # here with its pictures
     trajectory = Trajectory.from_run(run)
     found = trajectory.drift[4]["probe"]
     shown = f"{found.kl_summed:.3f}"[:4]
-    page, text = run_page(trajectory), comparison_markdown(trajectory.comparisons[-1], trajectory=trajectory)
-    assert "<svg" in page[page.index('<h3 id="drift">') :].split("<h3")[1]
-    assert [line.split("|")[1].strip() for line in text.splitlines() if "prompts |" in line][-1] == (
-        "4, training prompts"
+    page, text = (
+        run_page(trajectory),
+        comparison_markdown(trajectory.comparisons[-1], trajectory=trajectory),
     )
+    assert "<svg" in page[page.index('<h3 id="drift">') :].split("<h3")[1]
+    assert [line.split("|")[1].strip() for line in text.splitlines() if "prompts |" in line][
+        -1
+    ] == ("4, training prompts")
     assert not any(
-        line.plain.startswith("drift") for line in table_of(trajectory.final, trajectory=trajectory).renderables
+        line.plain.startswith("drift")
+        for line in table_of(trajectory.final, trajectory=trajectory).renderables
     )
     detail = printed(detail_of(trajectory.comparisons[-1], trajectory=trajectory))
     assert shown in detail[detail.index("KL summed") :]
@@ -397,11 +447,23 @@ def test_every_number_of_a_drift_and_its_floor_comes_back_from_strict_json() -> 
 
 
 def test_the_floor_is_that_of_the_base_and_each_number_has_its_own_key() -> None:
-    base = Drift(completions=2, tokens=5, kl_sampled=1e-6, kl_sampled_se=0.0, overlap=1, overlap_se=0.0, kl_summed=1e-7)
+    base = Drift(
+        completions=2,
+        tokens=5,
+        kl_sampled=1e-6,
+        kl_sampled_se=0.0,
+        overlap=1,
+        overlap_se=0.0,
+        kl_summed=1e-7,
+    )
     assert LookDrift.of(HARD, base).floor == Floor(kl_sampled=1e-6, kl_summed=1e-7)
     assert LookDrift.of(HARD).floor is None
     row = drift_row({"probe": HARD})
-    assert (row["kl_probe"], row["kl_summed_probe"], row["kl_summed_probe_se"]) == (math.inf, 0.25, 0.05)
+    assert (row["kl_probe"], row["kl_summed_probe"], row["kl_summed_probe_se"]) == (
+        math.inf,
+        0.25,
+        0.05,
+    )
     assert row["overlap_probe"] == 0.5
 
 
@@ -415,9 +477,14 @@ def test_two_looks_of_a_run_have_no_drift_between_them(run: Path) -> None:
     """A look's drift is from the start of its run, and not from another look."""
     looks = [run / "_forgetwatch" / f"step-00000{step}.parquet" for step in (2, 4)]
     assert compare(before=looks[0], after=looks[1]).drift is None
-    assert compare(before=run / "_forgetwatch" / "baseline.parquet", after=looks[1]).drift is not None
+    assert (
+        compare(before=run / "_forgetwatch" / "baseline.parquet", after=looks[1]).drift is not None
+    )
     base = load_snapshot(run / "_forgetwatch" / "baseline.parquet")
-    assert compare(before=replace(base, meta={**base.meta, "run": "another"}), after=looks[1]).drift is None
+    assert (
+        compare(before=replace(base, meta={**base.meta, "run": "another"}), after=looks[1]).drift
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -430,7 +497,9 @@ def test_two_looks_of_a_run_have_no_drift_between_them(run: Path) -> None:
 )
 def test_metadata_that_are_no_drift_are_refused(run: Path, stored: dict[str, Any]) -> None:
     folder = run / "_forgetwatch"
-    base, look = (load_snapshot(folder / name) for name in ("baseline.parquet", "step-000004.parquet"))
+    base, look = (
+        load_snapshot(folder / name) for name in ("baseline.parquet", "step-000004.parquet")
+    )
     with pytest.raises(SnapshotError, match="needed numbers of each set under 'drift'"):
         compare(before=base, after=replace(look, meta={**look.meta, "drift": stored}))
     whole = compare(before=base, after=replace(look, meta={**look.meta, "drift": {"probe": WHOLE}}))
@@ -443,7 +512,10 @@ def test_a_look_drift_is_a_drift(run: Path) -> None:
     assert found.completions == len(EXAMPLES)
 
 
-PROMPTS = {"probe": [(20, 21, 22), (30, 31), (40, 41, 42, 43, 44)], "training": [(50,), (30, 31), (60, 61, 62)]}
+PROMPTS = {
+    "probe": [(20, 21, 22), (30, 31), (40, 41, 42, 43, 44)],
+    "training": [(50,), (30, 31), (60, 61, 62)],
+}
 
 
 def gpt2(*, seed: int = 0, vocabulary: int = 40) -> Any:
@@ -452,7 +524,13 @@ def gpt2(*, seed: int = 0, vocabulary: int = 40) -> Any:
 
     torch.manual_seed(seed)
     config = GPT2Config(
-        vocab_size=vocabulary, n_positions=64, n_embd=32, n_layer=2, n_head=2, bos_token_id=3, eos_token_id=1
+        vocab_size=vocabulary,
+        n_positions=64,
+        n_embd=32,
+        n_layer=2,
+        n_head=2,
+        bos_token_id=3,
+        eos_token_id=1,
     )
     return GPT2LMHeadModel(config)
 
@@ -498,12 +576,18 @@ def expected_counts(network: Any, prompt: tuple[int, ...], draws: int) -> np.nda
 @pytest.mark.parametrize("make", [lambda: sharper(model(TOK)), lambda: sharper(gpt2(), 6.0)])
 def test_first_tokens_follow_the_models_own_distribution_also_when_padded(make: Any) -> None:
     network = make()
-    network.generation_config.update(repetition_penalty=3.0, top_k=2, suppress_tokens=[5, 6], min_new_tokens=2)
+    network.generation_config.update(
+        repetition_penalty=3.0, top_k=2, suppress_tokens=[5, 6], min_new_tokens=2
+    )
     draws, prompt = 4000, (20, 21)
     # All in one batch: the longer prompts pad the others.
     long = [(11, 12, 13, 14, 15, 16, 17)] * 40
-    found = sample_completions(network, TOK, {"a": [prompt] * draws, "b": long}, tokens=1, token_budget=10**6)
-    counts = np.bincount([ids[0] for ids in found.tokens[:draws]], minlength=network.config.vocab_size)
+    found = sample_completions(
+        network, TOK, {"a": [prompt] * draws, "b": long}, tokens=1, token_budget=10**6
+    )
+    counts = np.bincount(
+        [ids[0] for ids in found.tokens[:draws]], minlength=network.config.vocab_size
+    )
     expected = expected_counts(network, prompt, draws)
     assert (expected > 5).sum() > 4
     assert expected.max() < 0.9 * draws
@@ -524,7 +608,11 @@ def test_later_tokens_follow_it_too(make: Any) -> None:
     excess: list[list[float]] = [[] for _ in range(6)]
     for prompt, tokens, logprobs in zip(found.prompts, found.tokens, found.logprobs, strict=True):
         with torch.no_grad():
-            read = network(input_ids=torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1 : -1].double()
+            read = (
+                network(input_ids=torch.tensor([prompt + tokens]))
+                .logits[0, len(prompt) - 1 : -1]
+                .double()
+            )
         entropies = torch.distributions.Categorical(logits=read).entropy().numpy()
         for place, value in enumerate(-logprobs - entropies):
             excess[place].append(float(value))
@@ -543,7 +631,9 @@ def test_one_token_completions_estimate_the_exact_kl() -> None:
     assert exact > 0.01
     assert 0 < drift.kl_sampled_se < exact / 4
     assert drift.kl_sampled == pytest.approx(exact, abs=4 * drift.kl_sampled_se)
-    assert drift.overlap == pytest.approx(float(np.sqrt(base * now).sum()), abs=4 * drift.overlap_se)
+    assert drift.overlap == pytest.approx(
+        float(np.sqrt(base * now).sum()), abs=4 * drift.overlap_se
+    )
 
 
 @pytest.mark.parametrize("make", [lambda: model(TOK), lambda: gpt2(vocabulary=80)])
@@ -551,7 +641,9 @@ def test_drift_is_exactly_0_for_equal_weights_and_grows_with_their_difference(ma
     network = sharper(make())
     found = sample_completions(network, TOK, PROMPTS, tokens=8)
     again = read_under(network, found)
-    assert [(drift.kl_sampled, drift.overlap) for drift in found.drift(again).values()] == [(0.0, 1.0)] * 2
+    assert [(drift.kl_sampled, drift.overlap) for drift in found.drift(again).values()] == [
+        (0.0, 1.0)
+    ] * 2
     distances = []
     for size in (0.01, 0.05):
         perturbed(network, size)
@@ -570,8 +662,12 @@ def test_log_probabilities_are_those_of_single_forwards_at_temperature_1() -> No
             assert logprobs[place] == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("make", [lambda: sharper(model(TOK)), lambda: sharper(gpt2(vocabulary=80), 6.0)])
-def test_the_likeliest_tokens_and_their_log_probabilities_are_those_of_single_forwards(make: Any) -> None:
+@pytest.mark.parametrize(
+    "make", [lambda: sharper(model(TOK)), lambda: sharper(gpt2(vocabulary=80), 6.0)]
+)
+def test_the_likeliest_tokens_and_their_log_probabilities_are_those_of_single_forwards(
+    make: Any,
+) -> None:
     network = make().eval()
     found = sample_completions(network, TOK, PROMPTS, tokens=6)
     perturbed(network, 0.02)
@@ -581,14 +677,22 @@ def test_the_likeliest_tokens_and_their_log_probabilities_are_those_of_single_fo
         found.prompts, found.tokens, found.top_ids, found.top_logprobs, strict=True
     ):
         with torch.no_grad():
-            read = network(input_ids=torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1 : -1].double()
+            read = (
+                network(input_ids=torch.tensor([prompt + tokens]))
+                .logits[0, len(prompt) - 1 : -1]
+                .double()
+            )
         expected = torch.log_softmax(read, -1).topk(20)
         assert (ids.dtype, ids.shape) == (np.int32, (len(tokens), 20))
         assert logprobs == pytest.approx(expected.values.numpy(), abs=1e-4)
         assert np.mean(ids == expected.indices.numpy()) > 0.9  # but for ties by rounding
     assert not np.array_equal(now.top_logprobs[0], found.top_logprobs[0])
-    for ids, logprobs, tokens, values in zip(found.top_ids, now.top_logprobs, found.tokens, now.logprobs, strict=True):
-        for row, column in np.argwhere(ids == np.array(tokens)[:, None]):  # the sampled token is among them
+    for ids, logprobs, tokens, values in zip(
+        found.top_ids, now.top_logprobs, found.tokens, now.logprobs, strict=True
+    ):
+        for row, column in np.argwhere(
+            ids == np.array(tokens)[:, None]
+        ):  # the sampled token is among them
             assert logprobs[row, column] == np.float32(values[row])
 
 
@@ -637,7 +741,9 @@ def whole_logprobs(network: Any, found: Completions) -> list[Any]:
     network.eval()
     with torch.no_grad():
         read = [
-            torch.log_softmax(network(input_ids=torch.tensor([p + t])).logits[0, len(p) - 1 : -1].double(), -1)
+            torch.log_softmax(
+                network(input_ids=torch.tensor([p + t])).logits[0, len(p) - 1 : -1].double(), -1
+            )
             for p, t in rows
         ]
     network.train(was_training)
@@ -658,14 +764,18 @@ def test_the_drift_of_an_adapted_model_is_nearly_its_kl_and_leaves_no_trace() ->
     moved = found.drift(read_under(network, found, token_budget=20))
     assert state(network, TOK) == tidy
     assert [weight.requires_grad for weight in network.parameters()] == marks
-    mean = sum(one.kl_summed * one.tokens for one in moved.values()) / sum(one.tokens for one in moved.values())
+    mean = sum(one.kl_summed * one.tokens for one in moved.values()) / sum(
+        one.tokens for one in moved.values()
+    )
     whole = full_kl(before, network, found)
     assert 0.5 * whole < mean <= whole  # a sum over the likeliest half of the vocabulary
 
 
 def test_every_part_of_the_work_reports_its_progress() -> None:
     network, seen = adapted(), list[Done]()
-    found = sample_completions(network, TOK, PROMPTS, tokens=8, token_budget=20, progress=seen.append)
+    found = sample_completions(
+        network, TOK, PROMPTS, tokens=8, token_budget=20, progress=seen.append
+    )
     read_under(network, found, token_budget=20, progress=seen.append)
     units = ["completions", "completions read", "completions read again", "completions"]
     assert [unit for unit, _ in groupby(one.unit for one in seen)] == units
@@ -684,11 +794,17 @@ def test_merged_adapters_stay_merged() -> None:
     assert state(network, TOK) == before
 
 
-def test_the_floor_is_the_drift_of_the_base_in_other_batches_and_is_kept_in_the_file(tmp_path: Path) -> None:
+def test_the_floor_is_the_drift_of_the_base_in_other_batches_and_is_kept_in_the_file(
+    tmp_path: Path,
+) -> None:
     network = sharper(model(TOK))
 
-    def rounded(_: Any, __: Any, output: Any) -> Any:  # as kernels that round by the shape of the batch
-        output.last_hidden_state = output.last_hidden_state * (1 + 0.005 * len(output.last_hidden_state))
+    def rounded(
+        _: Any, __: Any, output: Any
+    ) -> Any:  # as kernels that round by the shape of the batch
+        output.last_hidden_state = output.last_hidden_state * (
+            1 + 0.005 * len(output.last_hidden_state)
+        )
         return output
 
     network.model.register_forward_hook(rounded)
@@ -706,10 +822,17 @@ def test_the_floor_is_the_drift_of_the_base_in_other_batches_and_is_kept_in_the_
 
 
 def test_a_floor_without_a_value_is_kept_too() -> None:
-    columns = {"sets": ("a",), "prompts": ((1,),), "tokens": ((2,),), "logprobs": (np.array([-1.0]),)}
+    columns = {
+        "sets": ("a",),
+        "prompts": ((1,),),
+        "tokens": ((2,),),
+        "logprobs": (np.array([-1.0]),),
+    }
     one = Completions(**columns, meta={"seed": 1}, **TOP)
     assert one.floor == {}
-    floor = one.with_floor(Reading(logprobs=[np.array([-1.5])], top_logprobs=list(TOP["top_logprobs"]))).floor["a"]
+    floor = one.with_floor(
+        Reading(logprobs=[np.array([-1.5])], top_logprobs=list(TOP["top_logprobs"]))
+    ).floor["a"]
     assert (floor.kl_sampled, floor.kl_summed) == (0.5, 0.0)
     assert math.isnan(floor.kl_sampled_se)
 
@@ -718,7 +841,9 @@ def test_completions_of_another_vocabulary_or_tokenizer_are_refused_in_one_sente
     network = sharper(model(TOK))
     found = sample_completions(network, TOK, PROMPTS, tokens=8)
     check_completions(found, sharper(model(TOK, seed=1)), TOK)
-    with pytest.raises(ScoringError, match=rf"vocabulary of {len(TOK)} tokens, and the model has 12"):
+    with pytest.raises(
+        ScoringError, match=rf"vocabulary of {len(TOK)} tokens, and the model has 12"
+    ):
         check_completions(found, gpt2(vocabulary=12), TOK)
     turned = tokenizer()
     turned.convert_ids_to_tokens = lambda token: TOK.convert_ids_to_tokens(len(TOK) - 1 - token)
@@ -757,7 +882,10 @@ def test_the_same_seed_samples_the_same_in_any_order_and_another_seed_differs() 
     assert other.checksum != one.checksum
     key = ("sets", "prompts", "tokens")
     rows = [
-        {row[:3]: row[3].tolist() for row in zip(*(getattr(c, name) for name in key), c.logprobs, strict=True)}
+        {
+            row[:3]: row[3].tolist()
+            for row in zip(*(getattr(c, name) for name in key), c.logprobs, strict=True)
+        }
         for c in (one, other)
     ]
     assert rows[0] == rows[1]
@@ -784,7 +912,9 @@ def test_prompts_that_are_too_long_are_left_out_and_counted() -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("make", [lambda: model(TOK), lambda: gpt2(vocabulary=80)])
-def test_sampling_and_reading_leave_nothing_changed(make: Any, fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampling_and_reading_leave_nothing_changed(
+    make: Any, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     network, tok = make().train(), tokenizer()
     next(iter(network.children())).eval()
     network.config.use_cache = False
@@ -831,7 +961,12 @@ def test_prompt_learning_and_unusable_prompts_are_refused() -> None:
         sample_completions(network, TOK, {"a": [(20,), ()]})
     with pytest.raises(ScoringError, match="token id 900, and the model's vocabulary has"):
         sample_completions(network, TOK, {"a": [(900,)]})
-    columns = {"sets": ("a",), "prompts": ((20,),), "tokens": ((900,),), "logprobs": (np.array([-1.0]),)}
+    columns = {
+        "sets": ("a",),
+        "prompts": ((20,),),
+        "tokens": ((900,),),
+        "logprobs": (np.array([-1.0]),),
+    }
     unknown = Completions(**columns, **TOP)
     with pytest.raises(ScoringError, match="token id 900"):
         read_under(network, unknown)
@@ -849,7 +984,10 @@ def test_a_model_that_generates_by_other_log_probabilities_than_it_reads_is_refu
         return output
 
     network.register_forward_hook(lost, with_kwargs=True)
-    with pytest.raises(ScoringError, match=r"Qwen3ForCausalLM generates by other log-probabilities .* nats per token"):
+    with pytest.raises(
+        ScoringError,
+        match=r"Qwen3ForCausalLM generates by other log-probabilities .* nats per token",
+    ):
         sample_completions(network, TOK, PROMPTS, tokens=6)
 
 
@@ -861,7 +999,9 @@ def test_rounding_to_bf16_is_no_reason_to_refuse() -> None:
 
 
 @pytest.mark.parametrize("stateful", [False, True])
-def test_models_with_a_state_get_prompts_without_padding(stateful: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_with_a_state_get_prompts_without_padding(
+    stateful: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     network, masks = model(TOK), []
     network._is_stateful = stateful
     own = type(network).generate
@@ -877,7 +1017,10 @@ def test_models_with_a_state_get_prompts_without_padding(stateful: bool, monkeyp
     assert len(masks) == (4 if stateful else 1)  # lengths 5, 3, 2, 1
 
 
-TOP: dict[str, Any] = {"top_ids": (np.zeros((1, 1), np.int32),), "top_logprobs": (np.zeros((1, 1), np.float32),)}
+TOP: dict[str, Any] = {
+    "top_ids": (np.zeros((1, 1), np.int32),),
+    "top_logprobs": (np.zeros((1, 1), np.float32),),
+}
 """The likeliest token of a completion of one token."""
 
 
@@ -889,8 +1032,15 @@ def completions() -> Completions:
 def test_a_file_gives_back_what_was_saved(completions: Completions, tmp_path: Path) -> None:
     save_completions(completions, tmp_path / "c.parquet")
     found = read_completions(tmp_path / "c.parquet")
-    assert (found.sets, found.prompts, found.tokens) == (completions.sets, completions.prompts, completions.tokens)
-    assert all(np.array_equal(one, other) for one, other in zip(found.logprobs, completions.logprobs, strict=True))
+    assert (found.sets, found.prompts, found.tokens) == (
+        completions.sets,
+        completions.prompts,
+        completions.tokens,
+    )
+    assert all(
+        np.array_equal(one, other)
+        for one, other in zip(found.logprobs, completions.logprobs, strict=True)
+    )
     for name in ("top_ids", "top_logprobs"):
         pairs = zip(getattr(found, name), getattr(completions, name), strict=True)
         assert all(np.array_equal(one, other) and one.dtype == other.dtype for one, other in pairs)
@@ -921,7 +1071,9 @@ def test_a_file_of_no_completions_can_be_read(tmp_path: Path) -> None:
     assert len(read_completions(tmp_path / "c.parquet")) == 0
 
 
-def test_damaged_files_are_refused_with_the_reason(completions: Completions, tmp_path: Path) -> None:
+def test_damaged_files_are_refused_with_the_reason(
+    completions: Completions, tmp_path: Path
+) -> None:
     path = tmp_path / "c.parquet"
     save_completions(completions, path)
     whole, table = path.read_bytes(), pq.read_table(path)
@@ -936,7 +1088,10 @@ def test_damaged_files_are_refused_with_the_reason(completions: Completions, tmp
     refused("no such file")
     pq.write_table(table.replace_schema_metadata(None), path)
     refused("not completions that forgetwatch wrote")
-    pq.write_table(table.replace_schema_metadata({b"forgetwatch": b'{"format": "forgetwatch/snapshot@1"}'}), path)
+    pq.write_table(
+        table.replace_schema_metadata({b"forgetwatch": b'{"format": "forgetwatch/snapshot@1"}'}),
+        path,
+    )
     refused("its format is 'forgetwatch/snapshot@1'")
     pq.write_table(table.drop_columns(["tokens"]), path)
     refused("needs the column 'tokens'")

@@ -51,8 +51,21 @@ def poison(network: Any) -> None:
 
 def run(folder: Path, network: Any, *callbacks: Any, steps: int = 12, **options: Any) -> Any:
     """A training that changes next to nothing; the watched run is in `_forgetwatch`."""
-    settings = {"learning_rate": 1e-7, "save_strategy": "steps", "save_steps": 2, "logging_steps": 1, **options}
-    return trained(folder, network=copy.deepcopy(network), callbacks=callbacks, steps=steps, texts=TEXTS, **settings)
+    settings = {
+        "learning_rate": 1e-7,
+        "save_strategy": "steps",
+        "save_steps": 2,
+        "logging_steps": 1,
+        **options,
+    }
+    return trained(
+        folder,
+        network=copy.deepcopy(network),
+        callbacks=callbacks,
+        steps=steps,
+        texts=TEXTS,
+        **settings,
+    )
 
 
 def watch(**options: Any) -> ForgetWatchCallback:
@@ -137,13 +150,19 @@ def test_a_rollback_delivers_the_last_finite_checkpoint_and_is_judged_by_it(
     assert Trajectory.from_run(tmp_path / "next").number == 2
 
 
-def test_a_stage_that_ended_not_finite_is_shown_beside_the_next(taught: Any, tmp_path: Path) -> None:
+def test_a_stage_that_ended_not_finite_is_shown_beside_the_next(
+    taught: Any, tmp_path: Path
+) -> None:
     for name, callbacks in (("a", [At(3, poison, to="model")]), ("b", [])):
         run(tmp_path / name, taught, *callbacks, watch(guard=None), steps=4)
     stages = read_stages([tmp_path / "a", tmp_path / "b"])
-    said = "outputs are not finite (64 of 64 answers) at its end, and no stage is compared with that"
+    said = (
+        "outputs are not finite (64 of 64 answers) at its end, and no stage is compared with that"
+    )
     assert any(said in note for note in stages.final.notes)
-    assert CliRunner().invoke(app, ["report", str(tmp_path / "a"), str(tmp_path / "b")]).exit_code == 0
+    assert (
+        CliRunner().invoke(app, ["report", str(tmp_path / "a"), str(tmp_path / "b")]).exit_code == 0
+    )
     matrix = stages.matrix
     assert matrix is not None
     assert [row.since_previous is None for row in matrix.rows] == [False, True]
@@ -163,7 +182,9 @@ def test_a_follower_notes_how_far_it_came(ends: bool, taught: Any, tmp_path: Pat
     follower.follow()
     ending = Description.read(follower.watch.run.folder.path).ending
     assert ending is not None
-    assert (ending.state, ending.delivered, ending.failed) == (("stopped", 4, ()) if ends else ("running", None, ()))
+    assert (ending.state, ending.delivered, ending.failed) == (
+        ("stopped", 4, ()) if ends else ("running", None, ())
+    )
 
 
 def test_looks_that_fail_at_the_end_leave_it_open(
@@ -182,7 +203,11 @@ def test_looks_that_fail_at_the_end_leave_it_open(
     run(tmp_path, taught, watch(), steps=8)
     said = "not measured since step 4: 2 looks failed (out of memory)"
     assert said in shown(capsys)
-    assert [verdict.partition(":")[0] for verdict in noted.verdicts] == ["KEPT", "KEPT", *["NOT CLEAR"] * 3]
+    assert [verdict.partition(":")[0] for verdict in noted.verdicts] == [
+        "KEPT",
+        "KEPT",
+        *["NOT CLEAR"] * 3,
+    ]
     assert noted.verdicts[-1] == f"NOT CLEAR: {said}"
     assert said in report(tmp_path)[1]
     status, out = report(tmp_path, "--fail-if", "forgetting>5%")
@@ -198,26 +223,40 @@ def test_looks_that_fail_at_the_end_leave_it_open(
         "answer": "INCONCLUSIVE",
         "step": 4,
     }
-    assert document["ending"]["failed"] == [{"step": step, "cause": "out of memory"} for step in (6, 8)]
+    assert document["ending"]["failed"] == [
+        {"step": step, "cause": "out of memory"} for step in (6, 8)
+    ]
     # No number on the hub of weights that were not measured.
     report(tmp_path, "--model-card")
     assert "metrics:" not in (tmp_path / "README.md").read_text()
 
 
-def test_a_loss_of_the_last_look_stays_forgot_where_later_looks_failed(taught: Any, tmp_path: Path) -> None:
+def test_a_loss_of_the_last_look_stays_forgot_where_later_looks_failed(
+    taught: Any, tmp_path: Path
+) -> None:
     run(tmp_path, taught, At(5, poison, to="model"), watch(guard=None), steps=6)
     folder = tmp_path / "_forgetwatch"
     values = dict(Description.read(folder).values)
-    write_description(folder, {**values, "failed": [{"step": 8, "cause": "x"}], "last_step": 8, "delivered": 8})
+    write_description(
+        folder, {**values, "failed": [{"step": 8, "cause": "x"}], "last_step": 8, "delivered": 8}
+    )
     made = decide_run(Trajectory.from_run(folder))
-    assert (made.word, made.reasons[0]) == ("FORGOT", "not measured since step 6: 1 look failed (x)")
+    assert (made.word, made.reasons[0]) == (
+        "FORGOT",
+        "not measured since step 6: 1 look failed (x)",
+    )
 
 
 def test_the_best_checkpoint_that_is_loaded_at_the_end_is_the_one_that_is_judged(
     taught: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its loss is lowest at step 2, which has no look: one is taken of the loaded weights, under that step."""
-    options = {"load_best_model_at_end": True, "eval_strategy": "steps", "eval_steps": 2, "save_steps": 2}
+    options = {
+        "load_best_model_at_end": True,
+        "eval_strategy": "steps",
+        "eval_steps": 2,
+        "save_steps": 2,
+    }
     # As a training that goes wrong after step 3; the poison leaves the first checkpoint as it is.
     made = run(tmp_path, taught, At(3, poison, to="model"), watch(every=[6]), steps=6, **options)
     assert made.state.best_global_step == 2
@@ -226,7 +265,11 @@ def test_the_best_checkpoint_that_is_loaded_at_the_end_is_the_one_that_is_judged
     assert "KEPT" in out
     assert "the weights left are those of step 2" in out
     trajectory = Trajectory.from_run(tmp_path)
-    assert (trajectory.steps, trajectory.final_step, trajectory.last.meta["step"]) == ((0, 2, 6), 2, 2)
+    assert (trajectory.steps, trajectory.final_step, trajectory.last.meta["step"]) == (
+        (0, 2, 6),
+        2,
+        2,
+    )
     assert trajectory.comparisons[-1].all.outcomes.not_finite == 64
 
 
@@ -260,11 +303,19 @@ def test_a_folder_that_names_no_end_is_read_as_before(taught: Any, tmp_path: Pat
         del values[name]
     write_description(folder, values)
     trajectory = Trajectory.from_run(folder)
-    assert (trajectory.ending, trajectory.final_step, decide_run(trajectory).word) == (None, 4, "KEPT")
+    assert (trajectory.ending, trajectory.final_step, decide_run(trajectory).word) == (
+        None,
+        4,
+        "KEPT",
+    )
 
 
-@pytest.mark.parametrize("change", [{"state": "over"}, {"failed": [{"step": "x", "cause": ""}]}, {"last_step": None}])
-def test_an_end_that_is_damaged_is_not_used_in_part(change: dict[str, Any], taught: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "change", [{"state": "over"}, {"failed": [{"step": "x", "cause": ""}]}, {"last_step": None}]
+)
+def test_an_end_that_is_damaged_is_not_used_in_part(
+    change: dict[str, Any], taught: Any, tmp_path: Path
+) -> None:
     run(tmp_path, taught, watch(), steps=2)
     folder = tmp_path / "_forgetwatch"
     write_description(folder, {**Description.read(folder).values, **change})
@@ -289,7 +340,9 @@ def test_a_look_that_succeeds_again_covers_those_that_failed(
     assert (step, len(cause), decide_run(trajectory).word) == (2, 80, "KEPT")
 
 
-def test_passages_alone_that_are_not_finite_are_no_silence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_passages_alone_that_are_not_finite_are_no_silence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     items = Probe(passages(), name="texts")
     watching = ForgetWatchCallback(items, every=2, max_overhead=None, guard="stop")
     made = run(tmp_path, model(tokenizer()), At(3, poison, to="model"), watching, steps=8)
@@ -314,7 +367,9 @@ def test_a_model_without_a_finite_output_has_no_right_answer_and_is_no_base() ->
     assert made.all.forgotten == made.all.retained + made.all.forgotten > 0
     assert (made.all["not_finite"], made.all["known_lost"]) == (60, made.all["known"])
     assert any(note == "wrong, since their outputs after are not finite: 60" for note in made.notes)
-    with pytest.raises(MismatchError, match=r"the model's outputs are not finite \(60 of 60 answers\)"):
+    with pytest.raises(
+        MismatchError, match=r"the model's outputs are not finite \(60 of 60 answers\)"
+    ):
         compare(before=after, after=before)
 
 
@@ -322,13 +377,21 @@ def _with(snapshot: Any, rows: range) -> Any:
     """The snapshot with outputs that are not finite in some rows, as scoring stores them."""
     table = snapshot.table.to_pydict()
     for row in rows:
-        values = {"outcome": NOT_FINITE, "correct": False, "chosen": None, "gold_share": 0.0, "margin": None}
+        values = {
+            "outcome": NOT_FINITE,
+            "correct": False,
+            "chosen": None,
+            "gold_share": 0.0,
+            "margin": None,
+        }
         for name, value in {**values, "choice_logprobs": None}.items():
             table[name][row] = value
     return type(snapshot).from_columns(table, snapshot.meta)
 
 
-def test_one_answer_of_500_that_is_not_finite_is_wrong_after_and_left_out_before(taught: Any) -> None:
+def test_one_answer_of_500_that_is_not_finite_is_wrong_after_and_left_out_before(
+    taught: Any,
+) -> None:
     tok = tokenizer()
     many = Probe(facts(500), name="many")
     base = score(taught, tok, many)
@@ -358,7 +421,10 @@ def decide_word(comparison: Any) -> str:
 def test_a_baseline_that_is_not_finite_is_refused_before_the_first_step(tmp_path: Path) -> None:
     network = model(tokenizer())
     poison(network)
-    with pytest.raises(ScoringError, match=r"not finite .* before the first step: nothing can be compared with them"):
+    with pytest.raises(
+        ScoringError,
+        match=r"not finite .* before the first step: nothing can be compared with them",
+    ):
         trained(tmp_path, network=network, callbacks=[watch()], steps=2)
 
 
@@ -397,11 +463,18 @@ def test_a_loss_that_the_trainer_logs_as_0_is_no_figure() -> None:
         {"step": 1, "loss": 2.0, "grad_norm": 1.0},
         {"step": 2, "loss": 0.0, "grad_norm": 0.1},
     ]
-    rows += [{"step": 3, "loss": 0.0, "grad_norm": math.nan}, {"step": 4, "loss": math.nan, "grad_norm": 1.0}]
+    rows += [
+        {"step": 3, "loss": 0.0, "grad_norm": math.nan},
+        {"step": 4, "loss": math.nan, "grad_norm": 1.0},
+    ]
     figure = logged_figure(rows)
     assert figure is not None
     assert (figure.values, figure.broken) == (((1, 2.0), (2, 0.0)), 3)
-    assert (figure.at(2), figure.at(3), str(figure)) == (0.0, None, "loss 2 -> 0, not finite at step 3")
+    assert (figure.at(2), figure.at(3), str(figure)) == (
+        0.0,
+        None,
+        "loss 2 -> 0, not finite at step 3",
+    )
 
 
 def test_a_guard_with_a_policy_keeps_its_alarms(tmp_path: Path) -> None:

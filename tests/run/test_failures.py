@@ -60,7 +60,9 @@ def full_disk(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
             partial.write_bytes(b"PAR1")
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        write_atomically(path, cut if path.name.startswith("step-") or "checkpoint" in str(path) else write)
+        write_atomically(
+            path, cut if path.name.startswith("step-") or "checkpoint" in str(path) else write
+        )
 
     patch.setattr(forgetwatch.files.table_files, "write_atomically", full)
     patch.setattr(forgetwatch.run_folder.folder, "write_atomically", full)
@@ -85,11 +87,26 @@ def nothing(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
 
 
 TROUBLE = [
-    (broken_scorer, {}, RuntimeError, "the look at step 2 failed, training continues: out of memory"),
+    (
+        broken_scorer,
+        {},
+        RuntimeError,
+        "the look at step 2 failed, training continues: out of memory",
+    ),
     (full_disk, {}, OSError, "step 2: scored, and not stored: disk full at "),
     (file_in_its_place, {}, OSError, "step 2: scored, and not stored: "),
-    (broken_tracker, {}, RuntimeError, "logging the look at step 0 failed, training continues: the tracker is down"),
-    (nothing, {"on_look": "no-such-command {step}"}, FileNotFoundError, "starting the command at step 0 failed"),
+    (
+        broken_tracker,
+        {},
+        RuntimeError,
+        "logging the look at step 0 failed, training continues: the tracker is down",
+    ),
+    (
+        nothing,
+        {"on_look": "no-such-command {step}"},
+        FileNotFoundError,
+        "starting the command at step 0 failed",
+    ),
 ]
 
 
@@ -140,9 +157,19 @@ def test_a_failed_copy_of_the_history_leaves_the_checkpoint_whole(
     monkeypatch.undo()
     lines = log_lines(capfd)
     assert (
-        sum("storing the history in the checkpoint at step 2 failed, training continues" in one for one in lines) == 1
+        sum(
+            "storing the history in the checkpoint at step 2 failed, training continues" in one
+            for one in lines
+        )
+        == 1
     )
-    assert sum("storing the history in the checkpoint failed 3 times in this run" in one for one in lines) == 1
+    assert (
+        sum(
+            "storing the history in the checkpoint failed 3 times in this run" in one
+            for one in lines
+        )
+        == 1
+    )
     assert not list((tmp_path / "checkpoint-4" / "forgetwatch").iterdir())
     again = trainer(tmp_path, callbacks=[watch], steps=8)
     again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-6"))
@@ -153,7 +180,9 @@ def test_a_deleted_run_folder_is_made_again(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], undisturbed: tuple[str, list[float]]
 ) -> None:
     watch = ForgetWatchCallback(probe(), every=2, max_overhead=None)
-    run = trained(tmp_path, callbacks=[At(3, lambda _: shutil.rmtree(tmp_path / "_forgetwatch")), watch])
+    run = trained(
+        tmp_path, callbacks=[At(3, lambda _: shutil.rmtree(tmp_path / "_forgetwatch")), watch]
+    )
     assert (weights(run), losses(run)) == undisturbed
     assert sum("has disappeared; it is made again" in line for line in log_lines(capfd)) == 1
     assert Trajectory.from_run(tmp_path).steps == (0, 4, 6)
@@ -173,7 +202,9 @@ def test_a_read_only_run_folder_is_logged_once(
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         watch = ForgetWatchCallback(probe(), every=2, max_overhead=None)
-        run = trainer(Path(name), callbacks=[At(3, lambda _: shut(Path(name) / "_forgetwatch")), watch])
+        run = trainer(
+            Path(name), callbacks=[At(3, lambda _: shut(Path(name) / "_forgetwatch")), watch]
+        )
         try:
             run.train()
         finally:
@@ -181,7 +212,12 @@ def test_a_read_only_run_folder_is_logged_once(
             (Path(name) / "_forgetwatch").chmod(0o755)
         assert Trajectory.from_run(name).steps == (0, 2)
     assert (weights(run), losses(run)) == undisturbed
-    assert [row["step"] for row in run.state.log_history if "eval_forget/all/forgotten" in row] == [0, 2, 4, 6]
+    assert [row["step"] for row in run.state.log_history if "eval_forget/all/forgotten" in row] == [
+        0,
+        2,
+        4,
+        6,
+    ]
     lines = log_lines(capfd)
     (told,) = (line for line in lines if "step 4: scored, and not stored: " in line)
     assert "Permission denied at " in told
@@ -216,12 +252,20 @@ def test_a_named_baseline_is_no_look_of_the_resumed_run_whatever_its_step(
     options = {"save_strategy": "steps", "save_steps": 4}
     trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], steps=4, **options).train()
     named = load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet")
-    named = dataclasses.replace(named, meta={name: named.meta[name] for name in ("model", "probe")} | {"step": step})
+    named = dataclasses.replace(
+        named, meta={name: named.meta[name] for name in ("model", "probe")} | {"step": step}
+    )
     for gone in (tmp_path / "_forgetwatch", tmp_path / "checkpoint-4" / "forgetwatch"):
         shutil.rmtree(gone)
     watch = ForgetWatchCallback(probe(), every=2, baseline=named)
     run = trained(tmp_path, callbacks=[watch], steps=8, **options, resume=True)
-    assert sum("baseline is gone; it is replaced by the one that was named" in line for line in log_lines(capfd)) == 1
+    assert (
+        sum(
+            "baseline is gone; it is replaced by the one that was named" in line
+            for line in log_lines(capfd)
+        )
+        == 1
+    )
     logged = [row["step"] for row in run.state.log_history if "eval_forget/all/forgotten" in row]
     assert logged == [0, 2, 4, 6, 8]
     assert Trajectory.from_run(tmp_path).steps == (-1, 4, 6, 8)
@@ -236,4 +280,10 @@ def test_a_terminal_that_cannot_show_the_table_does_not_lose_the_run(
         patch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
         run.train()
     assert run.state.global_step == 6
-    assert sum("showing the table at step 6 failed, training continues" in line for line in log_lines(capfd)) == 1
+    assert (
+        sum(
+            "showing the table at step 6 failed, training continues" in line
+            for line in log_lines(capfd)
+        )
+        == 1
+    )

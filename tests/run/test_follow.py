@@ -39,7 +39,12 @@ from forgetwatch.run import follow
 from forgetwatch.run import follow as module
 from forgetwatch.run import follow as saved_checkpoints
 from forgetwatch.run import run as run_module
-from forgetwatch.run.follow import CheckpointGoneError, CheckpointQueue, CheckpointStore, SavedCheckpoint
+from forgetwatch.run.follow import (
+    CheckpointGoneError,
+    CheckpointQueue,
+    CheckpointStore,
+    SavedCheckpoint,
+)
 from forgetwatch.run.guard import Guard
 from forgetwatch.run_folder.description import GuardFinding
 from forgetwatch.scoring import model_loading as checkpoints
@@ -93,7 +98,9 @@ def test_checkpoints_that_are_there_are_scored_in_order(out: Path, base: Path) -
     assert sorted(path.name for path in out.iterdir()) == [FOLDER, f"{FOLDER}.lock", *saved]
 
 
-def test_started_again_it_scores_no_checkpoint_twice(out: Path, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_started_again_it_scores_no_checkpoint_twice(
+    out: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     runs.follower(out, base).follow()
     rows = (out / FOLDER / "step-000010.parquet").read_bytes()
     runs.save(out, 30)
@@ -106,8 +113,12 @@ def test_started_again_it_scores_no_checkpoint_twice(out: Path, base: Path, caps
     assert ", step 30: " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("moment", ["while the second is scored", "when its file is written and not listed"])
-def test_killed_and_started_again_it_scores_no_checkpoint_twice(out: Path, base: Path, moment: str) -> None:
+@pytest.mark.parametrize(
+    "moment", ["while the second is scored", "when its file is written and not listed"]
+)
+def test_killed_and_started_again_it_scores_no_checkpoint_twice(
+    out: Path, base: Path, moment: str
+) -> None:
     def die(*_: Any) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -117,7 +128,9 @@ def test_killed_and_started_again_it_scores_no_checkpoint_twice(out: Path, base:
         describe = folder.describe
         if moment.startswith("while"):
             look = made.watch._evaluate
-            made.watch._evaluate = lambda *a, step, **b: die() if step == 20 else look(*a, step=step, **b)  # type: ignore[method-assign]
+            made.watch._evaluate = lambda *a, step, **b: (
+                die() if step == 20 else look(*a, step=step, **b)
+            )  # type: ignore[method-assign]
         else:
             folder.describe = lambda run: die() if 20 in folder.looks() else describe(run)  # type: ignore[method-assign]
         made.follow()
@@ -128,7 +141,9 @@ def test_killed_and_started_again_it_scores_no_checkpoint_twice(out: Path, base:
     assert Trajectory.from_run(out).steps == (0, 10, 20)
 
 
-def test_a_half_written_checkpoint_waits(out: Path, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_half_written_checkpoint_waits(
+    out: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     whole = (out / "checkpoint-20/model.safetensors").read_bytes()
     (out / "checkpoint-20/model.safetensors").write_bytes(whole[:-5])
     (out / "checkpoint-20/trainer_state.json").unlink()
@@ -148,7 +163,9 @@ def test_a_checkpoint_that_is_written_in_place_while_it_is_loaded_is_not_scored_
     def write_again(given: str) -> None:
         if "checkpoint-10" in given and not again:
             again.append(1)
-            (out / "checkpoint-10/model.safetensors").write_bytes((other / "model.safetensors").read_bytes())
+            (out / "checkpoint-10/model.safetensors").write_bytes(
+                (other / "model.safetensors").read_bytes()
+            )
 
     before_loading(monkeypatch, write_again)
     made = runs.followed(out, base)
@@ -160,7 +177,10 @@ def test_a_checkpoint_that_is_written_in_place_while_it_is_loaded_is_not_scored_
 def test_one_deleted_under_the_reader_is_named_and_the_next_is_scored(
     out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before_loading(monkeypatch, lambda given: runs.delete(out / "checkpoint-10") if "checkpoint-10" in given else None)
+    before_loading(
+        monkeypatch,
+        lambda given: runs.delete(out / "checkpoint-10") if "checkpoint-10" in given else None,
+    )
     made = runs.followed(out, base)
     assert (made.scored, made.queue.failed) == ([20], ["checkpoint-10"])
     assert "forgetwatch: checkpoint-10 was deleted while it was read\n" in capsys.readouterr().err
@@ -173,7 +193,12 @@ def test_a_checkpoint_that_cannot_be_read_is_named_and_the_next_is_scored(
     (out / "checkpoint-10/trainer_state.json").symlink_to("trainer_state.json")
     made = runs.followed(out, base)
     assert (made.scored, made.queue.waiting) == ([20], ["checkpoint-10"])
-    assert capsys.readouterr().err.count("checkpoint-10 cannot be read now, and is read again: [Errno 40]") == 1
+    assert (
+        capsys.readouterr().err.count(
+            "checkpoint-10 cannot be read now, and is read again: [Errno 40]"
+        )
+        == 1
+    )
 
 
 def test_checkpoints_behind_links_are_scored(out: Path, base: Path, tmp_path: Path) -> None:
@@ -208,23 +233,40 @@ def test_a_look_that_met_a_full_disk_is_stored_when_there_is_room_and_not_scored
     assert Trajectory.from_run(out).steps == (0, 10, 20)
     told = capsys.readouterr().err
     file = out / FOLDER / "step-000020.parquet"
-    assert told.count(f"step 20: scored, and not stored: disk full at {file}; it is stored when there is room\n") == 1
+    assert (
+        told.count(
+            f"step 20: scored, and not stored: disk full at {file}; it is stored when there is room\n"
+        )
+        == 1
+    )
     assert told.count("what was not stored is stored now\n") == 1
     assert "could not be scored" not in told
 
 
 @pytest.mark.parametrize(
-    ("number", "why"), [(errno.EFBIG, "disk full"), (errno.EIO, "Input/output error")], ids=["full", "broken"]
+    ("number", "why"),
+    [(errno.EFBIG, "disk full"), (errno.EIO, "Input/output error")],
+    ids=["full", "broken"],
 )
 def test_a_base_that_cannot_be_stored_is_no_base_that_cannot_be_scored(
-    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, why: str
+    out: Path,
+    base: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: int,
+    why: str,
 ) -> None:
     runs.fill_disk(monkeypatch, "baseline", number=number)
     made = runs.follower(out, base)
     assert made.follow() == "once"
     assert (made.scored, made.unstored) == ([10, 20], ["the base", "step 10", "step 20"])
     told = capsys.readouterr().err
-    assert told.count(f"step 0: scored, and not stored: {why} at {out / FOLDER / 'baseline.parquet'}; it is") == 1
+    assert (
+        told.count(
+            f"step 0: scored, and not stored: {why} at {out / FOLDER / 'baseline.parquet'}; it is"
+        )
+        == 1
+    )
     assert "cannot be scored" not in told
     assert not list(out.glob(f"{FOLDER}-*"))
 
@@ -236,7 +278,11 @@ def test_a_limit_on_the_size_of_files_is_met_like_a_full_disk(out: Path, base: P
         made = runs.follower(out, base)
         resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
         made.follow()
-        met = [line for line in lines if f": scored, and not stored: disk full at {out / FOLDER}" in line]
+        met = [
+            line
+            for line in lines
+            if f": scored, and not stored: disk full at {out / FOLDER}" in line
+        ]
         os._exit(0 if (len(met), len(made.unstored)) == (1, 3) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
@@ -279,7 +325,10 @@ def test_checkpoints_without_a_tokenizer_get_that_of_the_base(
         runs.write_state(out / f"checkpoint-{step}", step)
     made = runs.followed(out, base, run=out / "second")
     assert made.scored == [10, 20]
-    assert capsys.readouterr().err.count("are saved without a tokenizer; that of the base is used") == 1
+    assert (
+        capsys.readouterr().err.count("are saved without a tokenizer; that of the base is used")
+        == 1
+    )
     rows = [load_snapshot(out / name / "step-000020.parquet").table for name in ("first", "second")]
     assert rows[0].equals(rows[1])
     # A snapshot has none to give.
@@ -307,7 +356,10 @@ def test_a_signal_ends_it_with_all_that_was_scored(
     out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     before = signal.getsignal(number)
-    before_loading(monkeypatch, lambda given: os.kill(os.getpid(), number) if "checkpoint-10" in given else None)
+    before_loading(
+        monkeypatch,
+        lambda given: os.kill(os.getpid(), number) if "checkpoint-10" in given else None,
+    )
     made = runs.follower(out, base, once=False)
     assert made.follow() == "stopped"
     assert made.scored == [10]  # the look is finished
@@ -316,7 +368,9 @@ def test_a_signal_ends_it_with_all_that_was_scored(
     assert signal.getsignal(number) is before
 
 
-def test_two_followers_of_one_folder_are_refused(out: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_followers_of_one_folder_are_refused(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ready, done = os.pipe(), os.pipe()
     if (child := os.fork()) == 0:
         made = runs.follower(out, base)
@@ -326,7 +380,9 @@ def test_two_followers_of_one_folder_are_refused(out: Path, base: Path, monkeypa
         os._exit(0)
     os.read(ready[0], 1)
     monkeypatch.setattr(module, "_PATIENCE", 0.1)
-    with pytest.raises(WatchError, match=r"another process follows into this folder; stop it, or .* --run"):
+    with pytest.raises(
+        WatchError, match=r"another process follows into this folder; stop it, or .* --run"
+    ):
         runs.follower(out, base).follow()
     # Another run folder is free, and so is the training's own.
     assert runs.follower(out, base, run=out / "mine").follow() == "once"
@@ -342,18 +398,24 @@ def test_a_base_of_another_tokenizer_is_refused(out: Path, base: Path, tmp_path:
     text = tok.backend_tokenizer.to_str()
     # The same words with two ids exchanged.
     one, other = vocabulary[WORDS[0]], vocabulary["Answer"]
-    swapped = text.replace(f'"{WORDS[0]}":{one}', '"@":0').replace(f'"Answer":{other}', f'"Answer":{one}')
+    swapped = text.replace(f'"{WORDS[0]}":{one}', '"@":0').replace(
+        f'"Answer":{other}', f'"Answer":{one}'
+    )
     swapped = swapped.replace('"@":0', f'"{WORDS[0]}":{other}')
     unlike = Path(shutil.copytree(base, tmp_path / "unlike"))
     (unlike / "tokenizer.json").write_text(swapped)
-    with pytest.raises(WatchError, match=r"checkpoint-10 cannot be compared with the base .*another tokenizer"):
+    with pytest.raises(
+        WatchError, match=r"checkpoint-10 cannot be compared with the base .*another tokenizer"
+    ):
         runs.follower(out, unlike).follow()
 
 
 def test_another_base_than_before_is_refused(out: Path, base: Path, tmp_path: Path) -> None:
     runs.follower(out, base).follow()
     other = Path(shutil.copytree(base, tmp_path / "other"))
-    with pytest.raises(WatchError, match=r"its looks are compared with .*, and --base is .*; give --run another"):
+    with pytest.raises(
+        WatchError, match=r"its looks are compared with .*, and --base is .*; give --run another"
+    ):
         runs.follower(out, other).follow()
     assert Trajectory.from_run(out).steps == (0, 10, 20)
 
@@ -369,15 +431,25 @@ def test_a_snapshot_serves_as_the_base(out: Path, base: Path) -> None:
     made = runs.followed(out, out / "first/baseline.parquet")
     assert made.scored == [30]
     shutil.copy(out / "first/step-000010.parquet", out / "first/baseline.parquet")
-    with pytest.raises(WatchError, match=r"its looks are compared with other rows, and --base is .*baseline.parquet"):
+    with pytest.raises(
+        WatchError,
+        match=r"its looks are compared with other rows, and --base is .*baseline.parquet",
+    ):
         runs.follower(out, out / "first/baseline.parquet").follow()
 
 
-def test_a_base_that_is_an_adapter_without_its_base_is_refused_before_any_waiting(tmp_path: Path, base: Path) -> None:
+def test_a_base_that_is_an_adapter_without_its_base_is_refused_before_any_waiting(
+    tmp_path: Path, base: Path
+) -> None:
     adapter = tmp_path / "adapter"
     adapter.mkdir()
-    (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(tmp_path / "gone")}))
-    with pytest.raises(WatchError, match=r"--base .*adapter is an adapter of .*gone, which is not there; put it back"):
+    (adapter / "adapter_config.json").write_text(
+        json.dumps({"base_model_name_or_path": str(tmp_path / "gone")})
+    )
+    with pytest.raises(
+        WatchError,
+        match=r"--base .*adapter is an adapter of .*gone, which is not there; put it back",
+    ):
         runs.follower(tmp_path / "out", adapter)
 
 
@@ -396,14 +468,19 @@ def test_a_folder_that_cannot_be_read_for_a_while_is_read_again(
     monkeypatch.setattr(CheckpointStore, "names", fail)
     made = runs.follower(out, base, once=False, idle=0.5)
     assert (made.follow(), made.scored) == ("idle", [10, 20])
-    assert capsys.readouterr().err.count(f"{out} cannot be read now, and is read again: no network") == 1
+    assert (
+        capsys.readouterr().err.count(f"{out} cannot be read now, and is read again: no network")
+        == 1
+    )
     listed[:] = [1]
     with pytest.raises(WatchError, match=r"out: cannot be listed \(no network\)"):
         runs.follower(out, base, once=False, run=out / "other").follow()
 
 
 @pytest.mark.full(reason="further ways to follow")
-def test_shards_are_read_when_all_are_there(out: Path, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shards_are_read_when_all_are_there(
+    out: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = runs.save(out, 30, max_shard_size="20KB")
     shards = sorted(folder.glob("model-*.safetensors"))
     assert len(shards) > 1
@@ -415,7 +492,9 @@ def test_shards_are_read_when_all_are_there(out: Path, base: Path, capsys: pytes
     assert made.scored == [30]
 
 
-def test_an_adapter_is_scored_and_one_whose_base_is_gone_is_refused(tmp_path: Path, base: Path) -> None:
+def test_an_adapter_is_scored_and_one_whose_base_is_gone_is_refused(
+    tmp_path: Path, base: Path
+) -> None:
     own = Path(shutil.copytree(base, tmp_path / "own"))
     out = tmp_path / "out"
     runs.save_adapter(out, 10, base=own)
@@ -424,13 +503,17 @@ def test_an_adapter_is_scored_and_one_whose_base_is_gone_is_refused(tmp_path: Pa
     assert made.watch.comparisons[10].all.forgotten + made.watch.comparisons[10].all.gained > 0
     shutil.copytree(out / "checkpoint-10", out / "checkpoint-20")
     shutil.rmtree(own)
-    with pytest.raises(WatchError, match=r"checkpoint-20 is an adapter of .*own, which is not there; put it back"):
+    with pytest.raises(
+        WatchError, match=r"checkpoint-20 is an adapter of .*own, which is not there; put it back"
+    ):
         runs.follower(out, base).follow()
     assert Trajectory.from_run(out).steps == (0, 10)
 
 
 @pytest.mark.full(reason="further ways to follow")
-def test_the_base_of_several_adapters_is_read_once(tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_base_of_several_adapters_is_read_once(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own, out, read = Path(shutil.copytree(base, tmp_path / "own")), tmp_path / "out", list[str]()
 
     def identity(given: str, **options: Any) -> list[str]:
@@ -460,7 +543,10 @@ def test_looks_of_adapters_over_a_base_that_was_replaced_are_kept_apart_from_new
     runs.follower(out, own).follow()
     runs.save_adapter(out, 20, base=own)
     made = runs.followed(out, own)
-    assert (made.scored, sorted(made.watch.comparisons)) == ([20], [0, 10, 20])  # an unchanged base changes nothing
+    assert (made.scored, sorted(made.watch.comparisons)) == (
+        [20],
+        [0, 10, 20],
+    )  # an unchanged base changes nothing
     shutil.copy(replacement, own / "model.safetensors")
     runs.delete(out / "checkpoint-10")
     capsys.readouterr()
@@ -470,22 +556,33 @@ def test_looks_of_adapters_over_a_base_that_was_replaced_are_kept_apart_from_new
     assert capsys.readouterr().err.count(line) == 1
     assert Trajectory.from_run(out / f"{FOLDER}-1").steps == (0, 10, 20)
     for name in ("baseline.parquet", "step-000020.parquet"):
-        both = [load_snapshot(folder / name).table for folder in (out / FOLDER, out / f"{FOLDER}-1")]
+        both = [
+            load_snapshot(folder / name).table for folder in (out / FOLDER, out / f"{FOLDER}-1")
+        ]
         assert not both[0]["choice_logprobs"].equals(both[1]["choice_logprobs"])
 
 
-def test_a_base_that_is_replaced_while_its_adapters_are_followed_ends_that(tmp_path: Path, base: Path) -> None:
+def test_a_base_that_is_replaced_while_its_adapters_are_followed_ends_that(
+    tmp_path: Path, base: Path
+) -> None:
     own, out = Path(shutil.copytree(base, tmp_path / "own")), tmp_path / "out"
     replacement = runs.save(tmp_path / "other", 7) / "model.safetensors"
     runs.save_adapter(out, 10, base=own)
     runs.save_adapter(out, 20, base=own)
-    made = runs.follower(out, base, on_look=lambda _: shutil.copy(replacement, own / "model.safetensors"))
-    with pytest.raises(WatchError, match=r"checkpoint-20 is an adapter of .*own, which has other weights now .*again"):
+    made = runs.follower(
+        out, base, on_look=lambda _: shutil.copy(replacement, own / "model.safetensors")
+    )
+    with pytest.raises(
+        WatchError,
+        match=r"checkpoint-20 is an adapter of .*own, which has other weights now .*again",
+    ):
         made.follow()
     assert Trajectory.from_run(out).steps == (0, 10)
 
 
-def test_weights_in_parts_are_named(out: Path, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_weights_in_parts_are_named(
+    out: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     parts = out / "checkpoint-30/pytorch_model_fsdp_0"
     parts.mkdir(parents=True)
     (parts / "__0_0.distcp").write_bytes(b"weights")
@@ -493,7 +590,12 @@ def test_weights_in_parts_are_named(out: Path, base: Path, capsys: pytest.Captur
     made = runs.follower(out, base, once=False)
     assert made.follow() == "last checkpoint"
     assert made.scored == [10, 20]
-    assert capsys.readouterr().err.count("checkpoint-30 has its weights in parts, as the processes had them") == 1
+    assert (
+        capsys.readouterr().err.count(
+            "checkpoint-30 has its weights in parts, as the processes had them"
+        )
+        == 1
+    )
 
 
 def test_a_step_that_is_saved_again_is_named_and_its_look_stays(
@@ -504,7 +606,12 @@ def test_a_step_that_is_saved_again_is_named_and_its_look_stays(
     runs.delete(out / "checkpoint-20")
     runs.save(out, 20, of=21)
     assert runs.followed(out, base).scored == []
-    assert capsys.readouterr().err.count("checkpoint-20 was saved again after it was scored; its look stays") == 1
+    assert (
+        capsys.readouterr().err.count(
+            "checkpoint-20 was saved again after it was scored; its look stays"
+        )
+        == 1
+    )
     assert (out / FOLDER / "step-000020.parquet").read_bytes() == rows
 
 
@@ -513,7 +620,9 @@ def test_a_remote_folder_is_copied_first(saved: Path, base: Path, tmp_path: Path
 
     memory = fsspec.filesystem("memory")
     memory.put(f"{saved}/", "/run-1/", recursive=True)
-    with pytest.raises(WatchError, match=r"needed a folder of this machine for the looks; name it with --run"):
+    with pytest.raises(
+        WatchError, match=r"needed a folder of this machine for the looks; name it with --run"
+    ):
         runs.follower("memory://run-1", base)
     made = runs.followed("memory://run-1", base, run=tmp_path / "looks")
     assert made.scored == [10, 20]
@@ -550,7 +659,9 @@ def test_a_remote_checkpoint_that_is_written_while_it_is_copied_is_copied_again(
     made = runs.followed("memory://run-2", base, run=tmp_path / "looks")
     assert made.scored == [10, 20]
     expected = runs.followed(shutil.copytree(other, tmp_path / "local/checkpoint-20").parent, base)
-    both = [load_snapshot(one.watch.run.folder.path / "step-000020.parquet") for one in (made, expected)]
+    both = [
+        load_snapshot(one.watch.run.folder.path / "step-000020.parquet") for one in (made, expected)
+    ]
     assert both[0].table["choice_logprobs"].equals(both[1].table["choice_logprobs"])
     memory.rm("/run-2", recursive=True)
 
@@ -568,7 +679,9 @@ def test_a_model_that_is_spread_over_devices_gives_the_same_rows(
     assert not list((tmp_path / "temporary").iterdir())
 
 
-def test_no_two_models_are_in_memory(out: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_two_models_are_in_memory(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loaded: list[weakref.ref[Any]] = []
 
     def load(given: str, **options: Any) -> Any:
@@ -583,7 +696,9 @@ def test_no_two_models_are_in_memory(out: Path, base: Path, monkeypatch: pytest.
 
 
 @pytest.mark.full(reason="further numbers of processes")
-def test_several_processes_score_together_and_the_first_one_writes(out: Path, base: Path, tmp_path: Path) -> None:
+def test_several_processes_score_together_and_the_first_one_writes(
+    out: Path, base: Path, tmp_path: Path
+) -> None:
     runs.follower(out, base, run=tmp_path / "alone").follow()
     script = f"""
 import saved_runs as runs
@@ -602,7 +717,9 @@ found["end"], found["lines"], found["scored"] = made.follow(), len(lines), made.
         assert both[0]["choice_logprobs"].equals(both[1]["choice_logprobs"])
 
 
-def test_a_second_signal_ends_the_process(out: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_signal_ends_the_process(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def signals(given: str) -> None:
         if "checkpoint-10" in given:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -616,7 +733,9 @@ def test_a_second_signal_ends_the_process(out: Path, base: Path, monkeypatch: py
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
 
 
-def test_of_several_processes_all_finish_the_look_when_one_gets_a_signal(out: Path, base: Path, tmp_path: Path) -> None:
+def test_of_several_processes_all_finish_the_look_when_one_gets_a_signal(
+    out: Path, base: Path, tmp_path: Path
+) -> None:
     script = f"""
 import os, signal
 import saved_runs as runs
@@ -636,7 +755,9 @@ found["end"], found["scored"] = made.follow(), made.scored
 
 def test_the_guard_stops_it_once(out: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = GuardFinding("policy", "all accuracy", 10, "fell")
-    monkeypatch.setattr(Guard, "findings", lambda self, run, lost=(): [found] if run.steps[-1] == 10 else [])
+    monkeypatch.setattr(
+        Guard, "findings", lambda self, run, lost=(): [found] if run.steps[-1] == 10 else []
+    )
     made = runs.follower(out, base, guard=Guard("stop"))
     assert (made.follow(), made.scored) == ("guard", [10])
     assert Trajectory.from_run(out).findings == (found,)
@@ -649,15 +770,22 @@ def test_the_guard_stops_it_once(out: Path, base: Path, monkeypatch: pytest.Monk
 def test_an_empty_folder_is_an_error_with_once_and_awaited_without(
     tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(WatchError, match=r"needed checkpoints \(checkpoint-N or global_step_N\), found none$"):
+    with pytest.raises(
+        WatchError, match=r"needed checkpoints \(checkpoint-N or global_step_N\), found none$"
+    ):
         runs.follower(tmp_path / "typo", base).follow()
     assert runs.follower(tmp_path / "later", base, once=False, idle=0.1).follow() == "idle"
     assert "no checkpoint yet, nor that folder; waiting for checkpoint-N" in capsys.readouterr().err
-    with pytest.raises(WatchError, match=r"found none; it is itself a checkpoint, give the folder above"):
+    with pytest.raises(
+        WatchError, match=r"found none; it is itself a checkpoint, give the folder above"
+    ):
         runs.follower(base, base).follow()
     capsys.readouterr()
     assert runs.follower(base, base, once=False, idle=0.1).follow() == "idle"
-    assert "global_step_N; it is itself a checkpoint, give the folder above\n" in capsys.readouterr().err
+    assert (
+        "global_step_N; it is itself a checkpoint, give the folder above\n"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("run", ["file/looks", "file"])
@@ -666,10 +794,15 @@ def test_a_run_folder_that_cannot_be_written_is_refused_before_anything_is_score
 ) -> None:
     before_loading(monkeypatch, lambda _: pytest.fail("loaded"))
     (out / "file").write_text("a file")
-    with pytest.raises(WatchError, match=r"looks cannot be stored there, since .*file is a file; name another folder"):
+    with pytest.raises(
+        WatchError,
+        match=r"looks cannot be stored there, since .*file is a file; name another folder",
+    ):
         runs.follower(out, base, run=out / run).follow()
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(WatchError, match=r"since .*out cannot be written to; name another folder with --run"):
+    with pytest.raises(
+        WatchError, match=r"since .*out cannot be written to; name another folder with --run"
+    ):
         runs.follower(out, base).follow()
 
 
@@ -684,9 +817,14 @@ def test_the_batches_are_those_of_the_watched_run(
         monkeypatch.setattr(module, "watched_budget", lambda *_: 96)
         runs.follower(out, base, run=out / "_forgetwatch").follow()
         monkeypatch.undo()
-    watched = {"fingerprint": probe(40, norm="bytes").fingerprint, "made": {"batch": {"tokens": 96}}}
+    watched = {
+        "fingerprint": probe(40, norm="bytes").fingerprint,
+        "made": {"batch": {"tokens": 96}},
+    }
     if named_by == "the checkpoint":
-        runs.write_state(out / "checkpoint-10", 10, stateful_callbacks={"forgetwatch": {"attributes": watched}})
+        runs.write_state(
+            out / "checkpoint-10", 10, stateful_callbacks={"forgetwatch": {"attributes": watched}}
+        )
     made = runs.followed(out, base)
     assert made.watch.run.baseline is not None
     assert made.watch.run.baseline.meta["batch"]["tokens"] == 96
@@ -749,10 +887,14 @@ def test_a_first_checkpoint_that_is_not_the_base_is_scored(out: Path, base: Path
     assert run.comparisons[1].all.forgotten == run.comparisons[2].all.forgotten
 
 
-def test_checkpoints_of_another_name_are_scored_and_named_where_none_fits(out: Path, base: Path) -> None:
+def test_checkpoints_of_another_name_are_scored_and_named_where_none_fits(
+    out: Path, base: Path
+) -> None:
     for step in (10, 20):
         (out / f"checkpoint-{step}").rename(out / f"step_{step}")
-    with pytest.raises(WatchError, match=r"found none; there are step_10, step_20; --name 'step_\{N\}'"):
+    with pytest.raises(
+        WatchError, match=r"found none; there are step_10, step_20; --name 'step_\{N\}'"
+    ):
         runs.follower(out, base).follow()
     made = runs.follower(out, base, name="step_{N}")
     made.follow()
@@ -776,13 +918,17 @@ def followed(out: Path, base: Path, result: Path, **training: Any) -> dict[str, 
             os.dup2(os.open(result.with_suffix(".log"), os.O_WRONLY | os.O_CREAT), 2)
             made = runs.follower(out, base, once=False, idle=120)
             end = made.follow()
-            result.write_text(json.dumps({"end": end, "scored": made.scored, "failed": made.queue.failed}))
+            result.write_text(
+                json.dumps({"end": end, "scored": made.scored, "failed": made.queue.failed})
+            )
         except BaseException:
             traceback.print_exc()
         finally:
             sys.stderr.flush()
             os._exit(0)
-    watch = ForgetWatchCallback(probe(40, norm="bytes"), every="save", max_overhead=None, drift=False)
+    watch = ForgetWatchCallback(
+        probe(40, norm="bytes"), every="save", max_overhead=None, drift=False
+    )
     options = {"save_strategy": "steps", "save_steps": 4, "save_total_limit": 2, **training}
     trainer(out, steps=16, callbacks=[watch, _Unhurried()], **options).train()
     os.waitpid(child, 0)
@@ -791,13 +937,17 @@ def followed(out: Path, base: Path, result: Path, **training: Any) -> dict[str, 
 
 @pytest.mark.full("full", reason="further ways to follow")
 @pytest.mark.parametrize("kind", ["full", "adapter"])
-def test_counts_and_scores_are_those_of_the_callback_in_a_training_that_rotates(tmp_path: Path, kind: str) -> None:
+def test_counts_and_scores_are_those_of_the_callback_in_a_training_that_rotates(
+    tmp_path: Path, kind: str
+) -> None:
     from transformers import AutoModelForCausalLM
 
     out, base, options = tmp_path / "out", runs.base(tmp_path / "base"), dict[str, Any]()
     if kind == "adapter":
         peft = pytest.importorskip("peft")
-        options["peft_config"] = peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", lora_alpha=64)
+        options["peft_config"] = peft.LoraConfig(
+            r=4, target_modules="all-linear", task_type="CAUSAL_LM", lora_alpha=64
+        )
     network = AutoModelForCausalLM.from_pretrained(base)
     found = followed(out, base, tmp_path / "result.json", network=network, **options)
     assert found["end"] == "last checkpoint"
@@ -807,14 +957,20 @@ def test_counts_and_scores_are_those_of_the_callback_in_a_training_that_rotates(
     assert [step for step in STEPS if step in seen] == seen
     assert len(seen) >= len(STEPS) - 1
     assert {12, 16} <= set(found["scored"])  # these two stay
-    inside, beside = (Trajectory.from_run(out / name) for name in ("_forgetwatch", "_forgetwatch_follow"))
+    inside, beside = (
+        Trajectory.from_run(out / name) for name in ("_forgetwatch", "_forgetwatch_follow")
+    )
     for step in (0, *found["scored"]):
         name = f"step-{step:06d}.parquet" if step else "baseline.parquet"
-        rows = [load_snapshot(out / folder / name).table for folder in ("_forgetwatch", "_forgetwatch_follow")]
+        rows = [
+            load_snapshot(out / folder / name).table
+            for folder in ("_forgetwatch", "_forgetwatch_follow")
+        ]
         assert rows[0]["choice_logprobs"].equals(rows[1]["choice_logprobs"])
         assert rows[0]["correct"].equals(rows[1]["correct"])
         batches = [
-            load_snapshot(out / folder / name).meta["batch"] for folder in ("_forgetwatch", "_forgetwatch_follow")
+            load_snapshot(out / folder / name).meta["batch"]
+            for folder in ("_forgetwatch", "_forgetwatch_follow")
         ]
         assert batches[0] == batches[1]
         ours, theirs = (run.comparisons[run.steps.index(step)].all for run in (inside, beside))
@@ -830,7 +986,9 @@ def write(folder: Path, *names: str) -> Path:
         if path.suffix == ".safetensors":
             save_file({"a": np.ones(100, np.float32)}, path)
         elif name.endswith(".index.json"):
-            path.write_text(json.dumps({"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}))
+            path.write_text(
+                json.dumps({"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}})
+            )
         elif name.endswith("trainer_state.json"):
             path.write_text(json.dumps({"global_step": 20, "max_steps": 20}))
         else:
@@ -846,14 +1004,32 @@ def read(out: Path, name: str = "checkpoint-20") -> SavedCheckpoint:
     return made
 
 
-def queue_of(given: Path | CheckpointStore, *, idle: float | None = None, once: bool = False) -> CheckpointQueue:
+def queue_of(
+    given: Path | CheckpointStore, *, idle: float | None = None, once: bool = False
+) -> CheckpointQueue:
     store = given if isinstance(given, CheckpointStore) else CheckpointStore(str(given))
-    return CheckpointQueue(store, looks=dict, stop=threading.Event(), poll=0.05, idle=idle, once=once)
+    return CheckpointQueue(
+        store, looks=dict, stop=threading.Event(), poll=0.05, idle=idle, once=once
+    )
 
 
 def test_folders_are_found_in_the_order_of_their_steps(tmp_path: Path) -> None:
-    names = ["checkpoint-100", "checkpoint-20", "checkpoint-0", "global_step_30", "global_step40", "global_step40_hf"]
-    others = ["checkpoint-best", "runs", "_forgetwatch_follow", "checkpoint-20.tmp", "tmp-checkpoint-70", "step_50"]
+    names = [
+        "checkpoint-100",
+        "checkpoint-20",
+        "checkpoint-0",
+        "global_step_30",
+        "global_step40",
+        "global_step40_hf",
+    ]
+    others = [
+        "checkpoint-best",
+        "runs",
+        "_forgetwatch_follow",
+        "checkpoint-20.tmp",
+        "tmp-checkpoint-70",
+        "step_50",
+    ]
     for name in [*names, *others, "checkpoint-020"]:
         (tmp_path / name).mkdir()
     (tmp_path / "checkpoint-80").write_text("a file")
@@ -874,16 +1050,26 @@ def test_links_to_folders_are_checkpoints_and_no_other_links(tmp_path: Path) -> 
     write(disk / "saved", "config.json", "model.safetensors", "trainer_state.json")
     (disk / "file").write_text("a file")
     out.mkdir()
-    links = {10: disk / "saved", 20: disk / "gone", 30: disk / "file", 40: out / "checkpoint-40", 50: out}
+    links = {
+        10: disk / "saved",
+        20: disk / "gone",
+        30: disk / "file",
+        40: out / "checkpoint-40",
+        50: out,
+    }
     for step, target in links.items():
         (out / f"checkpoint-{step}").symlink_to(target)
     os.mkfifo(out / "checkpoint-60")
     assert CheckpointStore(str(out)).names() == {10: "checkpoint-10", 50: "checkpoint-50"}
     assert read(out, "checkpoint-10").problem == ""
-    assert read(out, "checkpoint-50").problem == "it has no weights"  # it leads back to the folder itself
+    assert (
+        read(out, "checkpoint-50").problem == "it has no weights"
+    )  # it leads back to the folder itself
 
 
-def test_folders_of_a_remote_file_system_are_listed_by_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_a_remote_file_system_are_listed_by_one_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     files = fsspec.filesystem("memory")
     for name in ("checkpoint-10/config.json", "checkpoint-20/config.json", "checkpoint-30"):
         files.pipe_file(f"/listed/{name}", b"{}")
@@ -909,11 +1095,21 @@ def test_a_folder_that_is_not_there_has_no_checkpoints(tmp_path: Path) -> None:
             ["config.json", "model.safetensors.index.json", "model-1.safetensors"],
             "model-2.safetensors, which model.safetensors.index.json names, is missing",
         ),
-        (["config.json", "model.safetensors.index.json", "model-1.safetensors", "model-2.safetensors"], ""),
+        (
+            [
+                "config.json",
+                "model.safetensors.index.json",
+                "model-1.safetensors",
+                "model-2.safetensors",
+            ],
+            "",
+        ),
         (["actor/huggingface/config.json", "actor/huggingface/model.safetensors", "data.pt"], ""),
     ],
 )
-def test_every_file_of_the_model_must_be_there(tmp_path: Path, files: list[str], problem: str) -> None:
+def test_every_file_of_the_model_must_be_there(
+    tmp_path: Path, files: list[str], problem: str
+) -> None:
     write(tmp_path / "checkpoint-20", *files)
     assert read(tmp_path).problem == problem
 
@@ -938,7 +1134,9 @@ def test_the_trainers_state_settles_a_checkpoint_unless_files_are_newer(tmp_path
 
 
 def test_the_signature_changes_with_the_model_and_with_nothing_else(tmp_path: Path) -> None:
-    folder = write(tmp_path / "checkpoint-20", "config.json", "model.safetensors", "trainer_state.json")
+    folder = write(
+        tmp_path / "checkpoint-20", "config.json", "model.safetensors", "trainer_state.json"
+    )
     before = read(tmp_path).signature
     write(folder, "optimizer.pt", "rng_state.pth", "forgetwatch/run.json")
     assert read(tmp_path).signature == before
@@ -947,7 +1145,12 @@ def test_the_signature_changes_with_the_model_and_with_nothing_else(tmp_path: Pa
 
 
 def test_the_parts_of_an_optimizer_alone_are_no_model(tmp_path: Path) -> None:
-    write(tmp_path / "checkpoint-20", "config.json", "optimizer_0/__0_0.distcp", "optimizer_0/.metadata")
+    write(
+        tmp_path / "checkpoint-20",
+        "config.json",
+        "optimizer_0/__0_0.distcp",
+        "optimizer_0/.metadata",
+    )
     assert (read(tmp_path).in_parts, read(tmp_path).problem) == (False, "it has no weights")
 
 
@@ -986,21 +1189,30 @@ def saved_of_saved_checkpoints(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> tuple[str, Callable[[str, bytes], None]]:
     """A training's folder with a checkpoint, and a function that writes a file of it."""
-    folder = write(tmp_path / "run/checkpoint-20", "config.json", "model.safetensors", "trainer_state.json")
+    folder = write(
+        tmp_path / "run/checkpoint-20", "config.json", "model.safetensors", "trainer_state.json"
+    )
     if request.param == "local":
-        return str(tmp_path / "run"), lambda name, text: folder.joinpath(name).write_bytes(text) and None
+        return str(
+            tmp_path / "run"
+        ), lambda name, text: folder.joinpath(name).write_bytes(text) and None
     fsspec.register_implementation("kept", KeptListings, clobber=True)
     files = fsspec.filesystem("memory")  # as another machine writes
     if files.exists("/saved"):
         files.rm("/saved", recursive=True)
     files.put(f"{folder.parent}/", "/saved/", recursive=True)
-    return request.param, lambda name, text: files.pipe_file(os.path.normpath(f"/saved/checkpoint-20/{name}"), text)
+    return request.param, lambda name, text: files.pipe_file(
+        os.path.normpath(f"/saved/checkpoint-20/{name}"), text
+    )
 
 
 def test_a_checkpoint_that_is_written_again_is_not_held(
     saved_of_saved_checkpoints: tuple[str, Callable[[str, bytes], None]],
 ) -> None:
-    store, write_file = CheckpointStore(saved_of_saved_checkpoints[0]), saved_of_saved_checkpoints[1]
+    store, write_file = (
+        CheckpointStore(saved_of_saved_checkpoints[0]),
+        saved_of_saved_checkpoints[1],
+    )
     assert store.names() == {20: "checkpoint-20"}
     made = store.read(20, "checkpoint-20")
     assert made is not None
@@ -1008,12 +1220,20 @@ def test_a_checkpoint_that_is_written_again_is_not_held(
         assert (held / "model.safetensors").is_file()
     write_file("config.json", b"{ }")
     held_again = store.held(made)
-    with pytest.raises(CheckpointGoneError, match="checkpoint-20 is being written again"), held_again:
+    with (
+        pytest.raises(CheckpointGoneError, match="checkpoint-20 is being written again"),
+        held_again,
+    ):
         pytest.fail("held")
 
 
-def test_a_folder_is_listed_as_it_is_now(saved_of_saved_checkpoints: tuple[str, Callable[[str, bytes], None]]) -> None:
-    store, write_file = CheckpointStore(saved_of_saved_checkpoints[0]), saved_of_saved_checkpoints[1]
+def test_a_folder_is_listed_as_it_is_now(
+    saved_of_saved_checkpoints: tuple[str, Callable[[str, bytes], None]],
+) -> None:
+    store, write_file = (
+        CheckpointStore(saved_of_saved_checkpoints[0]),
+        saved_of_saved_checkpoints[1],
+    )
     assert store.names() == {20: "checkpoint-20"}
     (Path(saved_of_saved_checkpoints[0]) / "checkpoint-30").mkdir() if store.path else write_file(
         "../checkpoint-30/config.json", b"{}"
@@ -1021,7 +1241,9 @@ def test_a_folder_is_listed_as_it_is_now(saved_of_saved_checkpoints: tuple[str, 
     assert list(store.names()) == [20, 30]
 
 
-def test_without_the_trainers_state_a_checkpoint_must_be_the_same_at_two_listings(tmp_path: Path) -> None:
+def test_without_the_trainers_state_a_checkpoint_must_be_the_same_at_two_listings(
+    tmp_path: Path,
+) -> None:
     folder = write(tmp_path / "checkpoint-20", "config.json", "pytorch_model.bin")
     queue = queue_of(tmp_path)
     assert queue._scan() is None
@@ -1036,8 +1258,12 @@ def test_without_the_trainers_state_a_checkpoint_must_be_the_same_at_two_listing
     assert queue._scan() is not None  # the state is newer
 
 
-def test_the_end_waits_for_a_folder_that_has_just_been_made_and_for_one_that_grows(tmp_path: Path) -> None:
-    folder = write(tmp_path / "checkpoint-20", "config.json", "model.safetensors", "trainer_state.json")
+def test_the_end_waits_for_a_folder_that_has_just_been_made_and_for_one_that_grows(
+    tmp_path: Path,
+) -> None:
+    folder = write(
+        tmp_path / "checkpoint-20", "config.json", "model.safetensors", "trainer_state.json"
+    )
     queue = queue_of(tmp_path, idle=0.5)
     found = queue.next()
     assert isinstance(found, SavedCheckpoint)
@@ -1078,7 +1304,8 @@ def test_a_brief_wait_ends_after_one_listing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("saved_of_saved_checkpoints", ["local", "kept://saved"], indirect=True)
 def test_a_remote_checkpoint_that_was_dealt_with_is_read_again_after_a_while_only(
-    saved_of_saved_checkpoints: tuple[str, Callable[[str, bytes], None]], monkeypatch: pytest.MonkeyPatch
+    saved_of_saved_checkpoints: tuple[str, Callable[[str, bytes], None]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store, reads = CheckpointStore(saved_of_saved_checkpoints[0]), list[int]()
     queue = queue_of(store, idle=5)
@@ -1101,7 +1328,10 @@ def test_a_file_in_place_of_the_trainings_folder_is_refused(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("given", ["nonsense://bucket/run", "s3://bucket/run"])
 def test_an_address_that_cannot_be_read_is_one_sentence(given: str) -> None:
-    if given.startswith("s3") and pytest.importorskip("importlib.util").find_spec("s3fs") is not None:
+    if (
+        given.startswith("s3")
+        and pytest.importorskip("importlib.util").find_spec("s3fs") is not None
+    ):
         pytest.skip("s3fs is installed")
     with pytest.raises(WatchError, match=r"this kind of address cannot be read here \(.+\)"):
         CheckpointStore(given)
@@ -1114,7 +1344,9 @@ def test_names_of_another_form_are_found_also_within_runs(tmp_path: Path) -> Non
     assert CheckpointStore(str(tmp_path), "v*/checkpoint-{N}").names() == {3: "v0-day/checkpoint-3"}
     assert CheckpointStore(str(tmp_path), "weights/step_{N}").names() == {7: "weights/step_7"}
     (tmp_path / "v1-day" / "checkpoint-3").mkdir(parents=True)
-    with pytest.raises(WatchError, match="v0-day/checkpoint-3 and v1-day/checkpoint-3 have one step"):
+    with pytest.raises(
+        WatchError, match="v0-day/checkpoint-3 and v1-day/checkpoint-3 have one step"
+    ):
         CheckpointStore(str(tmp_path), "v*/checkpoint-{N}").names()
     for name in ("step", "../{N}", "{N}{N}"):
         with pytest.raises(WatchError, match=r"needed a name with \{N\} for the step"):

@@ -16,7 +16,16 @@ from support import model, probe, tokenizer, trained, trainer
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
-from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, load_probe, load_snapshot, score
+from forgetwatch import (
+    ForgetWatchCallback,
+    Item,
+    Probe,
+    Trajectory,
+    Watch,
+    load_probe,
+    load_snapshot,
+    score,
+)
 from forgetwatch.errors import ScoringError
 from forgetwatch.probe import combine
 from forgetwatch.run import callback as callback_module
@@ -30,7 +39,8 @@ pytestmark = pytest.mark.usefixtures("without_pictures")
 def both() -> Probe:
     """Thirty log-likelihood items and eight with generated answers."""
     written = [
-        Item(id=f"o{n}", task="open", prompt=f"w{n} w{n + 1}", answer=f"w{n}", match="contains") for n in range(8)
+        Item(id=f"o{n}", task="open", prompt=f"w{n} w{n + 1}", answer=f"w{n}", match="contains")
+        for n in range(8)
     ]
     return Probe([*probe(), *written], name="both", decoding={"tokens": 6})
 
@@ -45,12 +55,18 @@ def test_generating_answers_leaves_training_untouched(tmp_path: Path) -> None:
         save_steps=4,
     )
     assert all(
-        torch.equal(one, other) for one, other in zip(run.model.parameters(), plain.model.parameters(), strict=True)
+        torch.equal(one, other)
+        for one, other in zip(run.model.parameters(), plain.model.parameters(), strict=True)
     )
     # The text is that of the saved checkpoint, on its own.
     saved = AutoModelForCausalLM.from_pretrained(tmp_path / "b" / "checkpoint-4").eval()
     alone = score(saved, tokenizer(), both()).texts("output").tolist()
-    assert load_snapshot(tmp_path / "b" / "_forgetwatch" / "step-000004.parquet").texts("output").tolist() == alone
+    assert (
+        load_snapshot(tmp_path / "b" / "_forgetwatch" / "step-000004.parquet")
+        .texts("output")
+        .tolist()
+        == alone
+    )
     assert sum(text is not None for text in alone) == 8
 
 
@@ -86,24 +102,34 @@ def test_generating_answers_leaves_reinforcement_learning_untouched(tmp_path: Pa
     assert all(torch.equal(one, other) for one, other in pairs)
     saved = AutoModelForCausalLM.from_pretrained(tmp_path / "b" / "checkpoint-3").eval()
     look = load_snapshot(tmp_path / "b" / "_forgetwatch" / "step-000003.parquet")
-    assert look.texts("output").tolist() == score(saved, tokenizer(), both()).texts("output").tolist()
+    assert (
+        look.texts("output").tolist() == score(saved, tokenizer(), both()).texts("output").tolist()
+    )
 
 
-def test_generated_answers_are_left_out_where_the_budget_does_not_allow_them(tmp_path: Path) -> None:
+def test_generated_answers_are_left_out_where_the_budget_does_not_allow_them(
+    tmp_path: Path,
+) -> None:
     trained(tmp_path, steps=12, callbacks=[ForgetWatchCallback(both(), every=4, max_overhead=1e-6)])
-    looks = [load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))]
+    looks = [
+        load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))
+    ]
     assert [look.table["output"].null_count for look in looks] == [38, 38, 38]
     assert [int((look.texts("outcome") == "ok").sum()) for look in looks] == [30, 30, 30]
 
 
-def test_a_probe_that_begins_with_many_scored_items_is_measured_twice_and_cut(tmp_path: Path) -> None:
+def test_a_probe_that_begins_with_many_scored_items_is_measured_twice_and_cut(
+    tmp_path: Path,
+) -> None:
     """Neither the second measurement nor the looks reach the first generated answer."""
     made = Probe([*probe(510), both()[-1]], decoding={"tokens": 6})
     callback = ForgetWatchCallback(made, every=10, max_overhead=1e-6)
     trainer(tmp_path, steps=20, callbacks=[callback]).train()
     assert callback.watch.run.null is not None
     assert (callback.watch.run.items, len(callback.watch.run.null)) == (250, 50)
-    assert {step: one.all.n for step, one in callback.watch.comparisons.items()} == dict.fromkeys((0, 10, 20), 250)
+    assert {step: one.all.n for step, one in callback.watch.comparisons.items()} == dict.fromkeys(
+        (0, 10, 20), 250
+    )
     assert Trajectory.from_run(tmp_path).steps == (0, 10, 20)
 
 
@@ -116,17 +142,31 @@ def test_resume_knows_the_seconds_of_a_look_before_its_first(tmp_path: Path) -> 
 
 def test_answers_with_several_samples_are_restricted_by_items(tmp_path: Path) -> None:
     items = [
-        Item(id=f"o{n}", task="open", prompt=f"w{n % 100} w{n % 100 + 1 + n // 100}", answer="w3", match="contains")
+        Item(
+            id=f"o{n}",
+            task="open",
+            prompt=f"w{n % 100} w{n % 100 + 1 + n // 100}",
+            answer="w3",
+            match="contains",
+        )
         for n in range(260)
     ]
-    probe_of_samples = Probe(items, scoring="generate", decoding={"tokens": 2, "temperature": 1.0, "samples": 2})
+    probe_of_samples = Probe(
+        items, scoring="generate", decoding={"tokens": 2, "temperature": 1.0, "samples": 2}
+    )
     watch = ForgetWatchCallback(probe_of_samples, every=4, items=250, log="full", drift=False)
     run = trained(tmp_path, steps=12, callbacks=[watch])
-    looks = [load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))]
+    looks = [
+        load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))
+    ]
     assert [len(look) for look in looks] == [500, 500, 500]
     trajectory = Trajectory.from_run(tmp_path)
     assert [comparison.all.n for comparison in trajectory.comparisons] == [250] * 4
-    logged = [row["eval_forget/all/items"] for row in run.state.log_history if "eval_forget/all/items" in row]
+    logged = [
+        row["eval_forget/all/items"]
+        for row in run.state.log_history
+        if "eval_forget/all/items" in row
+    ]
     assert logged == [250] * 4
 
 
@@ -134,8 +174,12 @@ def test_an_answer_that_counts_as_wrong_is_not_called_unscored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     network, tok = model(tokenizer()).eval(), tokenizer()
-    written = Probe([item for item in both() if not item.choices], name="written", decoding={"tokens": 2})
-    Watch(written, tmp_path / "a").look(network, tok, step=0)  # all are cut at two tokens, and wrong
+    written = Probe(
+        [item for item in both() if not item.choices], name="written", decoding={"tokens": 2}
+    )
+    Watch(written, tmp_path / "a").look(
+        network, tok, step=0
+    )  # all are cut at two tokens, and wrong
     logged = capsys.readouterr().err
     assert "8 of 8 answers count as wrong: 8 truncated" in logged
     assert "unscored" not in logged
@@ -189,7 +233,9 @@ found["trains"] = all(weight.grad is not None for weight in network.parameters()
 """
 
 
-def test_a_sharded_model_is_evaluated_on_the_scored_items_of_the_default_probe(tmp_path: Path) -> None:
+def test_a_sharded_model_is_evaluated_on_the_scored_items_of_the_default_probe(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "test_generated.py").symlink_to(__file__)
     ranks = in_processes(f"sys.path.insert(0, {str(tmp_path)!r})" + _SHARDED, tmp_path)
     whole = score(model(TOK), TOK, probe()).floats("correct").tolist()
@@ -215,8 +261,12 @@ def test_generated_items_are_unscored_with_the_reason_and_several_samples() -> N
 
 
 def test_scored_choices_do_not_stand_for_an_answer_that_cannot_be_generated() -> None:
-    adapted = get_peft_model(model(TOK), PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=4)).eval()
-    of_both = Probe([replace(probe().items[0], id="a"), *written(1)], scoring="generate", decoding={"tokens": 4})
+    adapted = get_peft_model(
+        model(TOK), PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=4)
+    ).eval()
+    of_both = Probe(
+        [replace(probe().items[0], id="a"), *written(1)], scoring="generate", decoding={"tokens": 4}
+    )
     snapshot = Scorer(of_both, TOK, adapted).score(adapted, again=True)
     row = snapshot.table.to_pylist()[0]
     assert (row["correct"], row["chosen"]) == (None, None)
@@ -225,7 +275,9 @@ def test_scored_choices_do_not_stand_for_an_answer_that_cannot_be_generated() ->
 
 def test_a_probe_of_generated_items_alone_is_refused_with_the_remedy(tmp_path: Path) -> None:
     network = held_in_parts()
-    with pytest.raises(ScoringError, match=f"{REASON}; needed a probe with scored choices, or a checkpoint"):
+    with pytest.raises(
+        ScoringError, match=f"{REASON}; needed a probe with scored choices, or a checkpoint"
+    ):
         Watch(Probe(written(), name="written"), tmp_path).look(network, TOK, step=0)
 
 
@@ -242,7 +294,12 @@ def test_a_baseline_from_elsewhere_is_compared_on_the_scored_items(
     watch.run.adopt(score(model(TOK), TOK, both_of_cannot_generate()))
     network = held_in_parts()
     assert [watch.look(network, TOK, step=step).all.n for step in (0, 2)] == [30, 30]
-    assert capfd.readouterr().err.count("8 of 38 items are unscored at every look: 8 the model cannot generate") == 1
+    assert (
+        capfd.readouterr().err.count(
+            "8 of 38 items are unscored at every look: 8 the model cannot generate"
+        )
+        == 1
+    )
 
 
 def test_the_default_probe_leaves_strata_out_where_the_model_cannot_generate() -> None:
@@ -261,7 +318,9 @@ def test_the_callback_leaves_strata_out_on_prompt_learning(
     monkeypatch.setattr(trainer_module, "load_probe", lambda name: load_probe(name).head(40))
     # As on a GPU, where generating is cheap.
     monkeypatch.setattr(
-        callback_module, "default_probe", lambda tok, **given: default_probe(tok, **given | {"fast": True})
+        callback_module,
+        "default_probe",
+        lambda tok, **given: default_probe(tok, **given | {"fast": True}),
     )
     adapted = get_peft_model(
         model(TOK, positions=2048), PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=4)
@@ -271,7 +330,12 @@ def test_the_callback_leaves_strata_out_on_prompt_learning(
     assert callback.watch.probe.name == "standard"
     assert [look.all.n for look in callback.watch.comparisons.values()] == [40, 40]
     logged = capfd.readouterr().err
-    assert logged.count("evaluating standard: without strata, whose answers this model cannot generate") == 1
+    assert (
+        logged.count(
+            "evaluating standard: without strata, whose answers this model cannot generate"
+        )
+        == 1
+    )
     # Drift needs texts that the model generates: where it is wanted there is one line, and the run continues.
     why = "the drift from the base is not measured: the model cannot generate here: its generate does not know"
     assert logged.count(why) == (log == "full")

@@ -41,7 +41,9 @@ def lost(items: int, flipped: int, *, looks: int = 2) -> Trajectory:
     category = ["a"] * (items // 10) + ["b"] * (items - items // 10)
     later = [False] * flipped + [True] * (items - flipped)
     start = look([True] * items, 0, category=category)
-    return Trajectory.of([start, *(look(later, at, category=category) for at in range(1, looks + 1))], planned=looks)
+    return Trajectory.of(
+        [start, *(look(later, at, category=category) for at in range(1, looks + 1))], planned=looks
+    )
 
 
 def whats(found: list[GuardFinding]) -> list[str]:
@@ -51,11 +53,19 @@ def whats(found: list[GuardFinding]) -> list[str]:
 def test_a_limit_trips_at_any_look_and_shares_its_error_over_them() -> None:
     assert whats(Guard(no_worse_than="10%").findings(lost(2000, 400))) == ["alarm"]
     found = Guard(no_worse_than="10%").findings(lost(2000, 400, looks=1))
-    assert [(one.what, one.name) for one in found if one.what == "policy"] == [("policy", "all accuracy")]
+    assert [(one.what, one.name) for one in found if one.what == "policy"] == [
+        ("policy", "all accuracy")
+    ]
     (line,) = (one.line for one in found if one.what == "policy")
-    assert re.fullmatch(r"all accuracy -20\.0 points \(.*\) \(no worse than -10 points\): beyond .* at step 1", line)
-    assert not [one for one in Guard(no_worse_than="25%").findings(lost(2000, 400)) if one.what == "policy"]
-    assert not [one for one in Guard(no_worse_than=None).findings(lost(2000, 400)) if one.what == "policy"]
+    assert re.fullmatch(
+        r"all accuracy -20\.0 points \(.*\) \(no worse than -10 points\): beyond .* at step 1", line
+    )
+    assert not [
+        one for one in Guard(no_worse_than="25%").findings(lost(2000, 400)) if one.what == "policy"
+    ]
+    assert not [
+        one for one in Guard(no_worse_than=None).findings(lost(2000, 400)) if one.what == "policy"
+    ]
 
 
 def of_margins(*margins: Floats) -> Trajectory:
@@ -98,16 +108,27 @@ def test_a_destroyed_run_logs_at_most_one_line_on_alarms_and_one_on_the_rest_at_
     (alarm, limit), second, *later = told(of_margins(*looks))
     assert alarm == "ALARM: all -24 points (step 1), and 5 categories"
     assert re.fullmatch(
-        r"guard: all accuracy -23\.6 points \(.*\) \(no worse than -2 points\): beyond the limit at step 1", limit
+        r"guard: all accuracy -23\.6 points \(.*\) \(no worse than -2 points\): beyond the limit at step 1",
+        limit,
     )
-    assert second == ["ALARM: 78.2 % of what it clearly knew is lost (step 2); C2 -28 points (step 2)"]
+    assert second == [
+        "ALARM: 78.2 % of what it clearly knew is lost (step 2); C2 -28 points (step 2)"
+    ]
     assert later == [[]] * 4
 
 
 def test_a_line_on_several_findings_names_the_first_and_counts_the_others() -> None:
-    items = [GuardFinding("must_pass", name, 2, f"item {name}, which must pass, was lost") for name in "abcdef"]
-    limits = [GuardFinding("policy", name, 2, f"{name} fell") for name in ("all accuracy", "category:b accuracy")]
-    alarms = [GuardFinding("alarm", name, 2, f"ALARM: {name}") for name in ("all:all", "category:a")]
+    items = [
+        GuardFinding("must_pass", name, 2, f"item {name}, which must pass, was lost")
+        for name in "abcdef"
+    ]
+    limits = [
+        GuardFinding("policy", name, 2, f"{name} fell")
+        for name in ("all accuracy", "category:b accuracy")
+    ]
+    alarms = [
+        GuardFinding("alarm", name, 2, f"ALARM: {name}") for name in ("all:all", "category:a")
+    ]
     assert finding_lines([*alarms, *limits, *items], stops=2) == [
         "ALARM: all:all, and 1 category",
         "the guard stops the run at step 2: all accuracy fell, and 1 more limit; items a, b, c, d and 2 more, which "
@@ -163,16 +184,26 @@ def probe_of_policy_guard() -> Probe:
 @pytest.fixture(scope="module")
 def weights() -> dict[str, torch.Tensor]:
     """A model that knows the right answers."""
-    texts = [f"{item.prompt}{item.choices[int(item.answers[0])]}" for item in probe_of_policy_guard()]
+    texts = [
+        f"{item.prompt}{item.choices[int(item.answers[0])]}" for item in probe_of_policy_guard()
+    ]
     return dict(teach(model(TOK, dropout=0.0), TOK, texts, 150).state_dict())
 
 
 def run(folder: Path, weights: dict[str, torch.Tensor], guard: Any, **options: Any) -> Any:
     network = model(TOK, dropout=0.0)
     network.load_state_dict(weights)
-    watched = ForgetWatchCallback(probe=probe_of_policy_guard(), every=1, max_overhead=None, guard=guard)
+    watched = ForgetWatchCallback(
+        probe=probe_of_policy_guard(), every=1, max_overhead=None, guard=guard
+    )
     first = options.pop("first", [])
-    settings = {"steps": 8, "save_strategy": "steps", "save_steps": 1, "learning_rate": 1e-2, **options}
+    settings = {
+        "steps": 8,
+        "save_strategy": "steps",
+        "save_steps": 1,
+        "learning_rate": 1e-2,
+        **options,
+    }
     return trained(folder, callbacks=[*first, watched], network=network, **settings)
 
 
@@ -186,7 +217,9 @@ def test_a_training_ends_and_goes_back_to_the_last_checkpoint_that_did_not_fail(
     assert "the guard stops the run at step" in said
     stopped = made.state.global_step
     assert 1 < stopped < 8
-    (line,) = [line for line in said.splitlines() if "the last checkpoint whose look did not fail" in line]
+    (line,) = [
+        line for line in said.splitlines() if "the last checkpoint whose look did not fail" in line
+    ]
     good = Path(line.split("the weights are those of ")[1].split(", the last")[0])
     # Of several good ones the last: the one right before the first that failed.
     assert good.name == f"checkpoint-{stopped - 1}"
@@ -205,11 +238,22 @@ def test_with_adapters_it_goes_back_to_theirs(
     tmp_path: Path, weights: dict[str, torch.Tensor], capsys: pytest.CaptureFixture[str]
 ) -> None:
     peft = pytest.importorskip("peft")
-    lora = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj", "up_proj"], task_type="CAUSAL_LM")
+    lora = peft.LoraConfig(
+        r=4, target_modules=["q_proj", "v_proj", "up_proj"], task_type="CAUSAL_LM"
+    )
     (tmp_path / "policy.yaml").write_text(POLICY)
-    made = run(tmp_path / "a", weights, str(tmp_path / "policy.yaml"), peft_config=lora, learning_rate=3e-2, steps=20)
+    made = run(
+        tmp_path / "a",
+        weights,
+        str(tmp_path / "policy.yaml"),
+        peft_config=lora,
+        learning_rate=3e-2,
+        steps=20,
+    )
     said = capsys.readouterr().err
-    (line,) = [line for line in said.splitlines() if "the last checkpoint whose look did not fail" in line]
+    (line,) = [
+        line for line in said.splitlines() if "the last checkpoint whose look did not fail" in line
+    ]
     good = Path(line.split("the weights are those of ")[1].split(", the last")[0])
     saved = load_file(good / "adapter_model.safetensors")
     now = peft.get_peft_model_state_dict(made.model)
@@ -220,8 +264,17 @@ def test_without_a_good_checkpoint_the_weights_stay(
     tmp_path: Path, weights: dict[str, torch.Tensor], capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "policy.yaml").write_text(POLICY)
-    run(tmp_path / "a", weights, str(tmp_path / "policy.yaml"), save_strategy="no", learning_rate=2e-2)
-    assert "no checkpoint that can be loaded and whose look did not fail: the weights stay" in capsys.readouterr().err
+    run(
+        tmp_path / "a",
+        weights,
+        str(tmp_path / "policy.yaml"),
+        save_strategy="no",
+        learning_rate=2e-2,
+    )
+    assert (
+        "no checkpoint that can be loaded and whose look did not fail: the weights stay"
+        in capsys.readouterr().err
+    )
 
 
 def test_checkpoints_of_an_earlier_training_are_never_loaded(
@@ -234,7 +287,9 @@ def test_checkpoints_of_an_earlier_training_are_never_loaded(
     assert made.state.global_step < 8
     assert "this run has no checkpoint that can be loaded" in said
     assert "keep" not in said
-    stale = [load_file(folder / "model.safetensors") for folder in (tmp_path / "a").glob("checkpoint-*")]
+    stale = [
+        load_file(folder / "model.safetensors") for folder in (tmp_path / "a").glob("checkpoint-*")
+    ]
     now = made.model.state_dict()
     assert not any(torch.equal(one["model.norm.weight"], now["model.norm.weight"]) for one in stale)
     assert task_figure(tmp_path / "a") is None
@@ -254,7 +309,11 @@ def exchange(folder: Path) -> None:
     """Put weights of equal size in place of those that were saved, with their time."""
     file = folder / "model.safetensors"
     times = file.stat()
-    save_file({name: torch.zeros_like(one) for name, one in load_file(file).items()}, file, {"format": "pt"})
+    save_file(
+        {name: torch.zeros_like(one) for name, one in load_file(file).items()},
+        file,
+        {"format": "pt"},
+    )
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
@@ -280,14 +339,24 @@ def test_where_the_newest_good_checkpoint_is_not_what_was_saved_the_one_before_i
 ) -> None:
     monkeypatch.setattr("forgetwatch.run_folder.description._PIECES", 0 if act is hide else 64)
     (tmp_path / "policy.yaml").write_text(POLICY)
-    made = run(tmp_path / "a", weights, str(tmp_path / "policy.yaml"), first=[Damage(act)], learning_rate=6e-3)
+    made = run(
+        tmp_path / "a",
+        weights,
+        str(tmp_path / "policy.yaml"),
+        first=[Damage(act)],
+        learning_rate=6e-3,
+    )
     said = capsys.readouterr().err
     stopped = made.state.global_step
     older = tmp_path / "a" / f"checkpoint-{stopped - 2}"
     assert stopped > 2
     assert f"the weights are those of {older}, the last checkpoint whose look did not fail" in said
     saved = load_file(older / "model.safetensors")
-    assert all(torch.equal(saved[name], one) for name, one in made.model.state_dict().items() if name in saved)
+    assert all(
+        torch.equal(saved[name], one)
+        for name, one in made.model.state_dict().items()
+        if name in saved
+    )
 
 
 def test_a_policy_that_holds_leaves_the_training_alone(
@@ -316,10 +385,14 @@ def test_an_action_a_guard_and_a_policy_are_told_apart(tmp_path: Path) -> None:
         ForgetWatchCallback(probe=probe_of_policy_guard(), guard=path)
 
 
-def test_a_look_has_its_number_among_those_that_share_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_has_its_number_among_those_that_share_the_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     judged: list[tuple[int, int | None]] = []
     applied = guard_module._applied
-    monkeypatch.setattr(guard_module, "_applied", lambda *given: judged.append(given[3:]) or applied(*given))
+    monkeypatch.setattr(
+        guard_module, "_applied", lambda *given: judged.append(given[3:]) or applied(*given)
+    )
     for looks in (1, 2, 3):
         Guard(no_worse_than="10%").findings(lost(200, 40, looks=looks))
     assert judged == [(1, 1), (2, 2), (3, 3)]

@@ -43,7 +43,13 @@ class Runs:
     def run(self, folder: Path, *, moment: str | None = None, **options: Any) -> tuple[int, str]:
         """Begin or resume a run in a folder; its exit status and output."""
         output = folder.with_suffix(".txt")
-        wanted = {"folder": str(folder), "output": str(output), "moment": moment, **PLAIN, **options}
+        wanted = {
+            "folder": str(folder),
+            "output": str(output),
+            "moment": moment,
+            **PLAIN,
+            **options,
+        }
         folder.mkdir(exist_ok=True)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -133,7 +139,10 @@ def test_the_undisturbed_run_shows_changes(runs: Runs) -> None:
     """All looks differ: one that is lost, or taken with other weights, would show."""
     undisturbed = runs.undisturbed()
     assert tuple(step for step, *_ in end(undisturbed)["curve"]) == looks(undisturbed) == EVERY_5
-    found = {load_snapshot(path).checksum for path in (undisturbed / "_forgetwatch").glob("[bs]*.parquet")}
+    found = {
+        load_snapshot(path).checksum
+        for path in (undisturbed / "_forgetwatch").glob("[bs]*.parquet")
+    }
     assert len(found) == len(EVERY_5)
     assert len({tuple(counts) for _, *counts in end(undisturbed)["curve"]}) > 5
 
@@ -179,7 +188,9 @@ def test_a_killed_run_ends_as_the_undisturbed_one(
     assert drifts(run) == drifts(runs.undisturbed())
 
 
-def test_drift_leaves_the_training_and_every_outcome_bitwise_as_they_are_without_it(runs: Runs) -> None:
+def test_drift_leaves_the_training_and_every_outcome_bitwise_as_they_are_without_it(
+    runs: Runs,
+) -> None:
     with_drift, without = runs.undisturbed(), runs.undisturbed(drift=False)
     assert drifts(without) == {}
     kls = [drift["probe"]["kl_summed"] for drift in drifts(with_drift).values()]
@@ -187,7 +198,9 @@ def test_drift_leaves_the_training_and_every_outcome_bitwise_as_they_are_without
     assert_same_end(with_drift, without)
 
 
-def test_half_a_checkpoint_is_refused_by_the_trainer_and_the_one_before_it_resumes(runs: Runs, tmp_path: Path) -> None:
+def test_half_a_checkpoint_is_refused_by_the_trainer_and_the_one_before_it_resumes(
+    runs: Runs, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     runs.killed(run, moment="in a save, before the trainer's state")
     assert (run / "checkpoint-20" / "model.safetensors").is_file()
@@ -237,7 +250,9 @@ def test_a_run_resumes_from_its_checkpoints_alone(runs: Runs, tmp_path: Path) ->
     assert_same_end(run, runs.undisturbed())
 
 
-def test_without_folder_and_copies_the_baseline_is_that_which_the_user_names(runs: Runs, tmp_path: Path) -> None:
+def test_without_folder_and_copies_the_baseline_is_that_which_the_user_names(
+    runs: Runs, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     runs.killed(run, moment="between two looks")
     for folder in [run / "_forgetwatch", *run.glob("checkpoint-*/forgetwatch")]:

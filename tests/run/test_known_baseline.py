@@ -41,7 +41,9 @@ def kept_from(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
 def baselines(cache: Path) -> list[Path]:
     """Entries of the cache but those that remember the end of a training."""
     return [
-        file for file in cache_files(cache) if file.suffix != ".parquet" or "lineage" not in read_snapshot(file).meta
+        file
+        for file in cache_files(cache)
+        if file.suffix != ".parquet" or "lineage" not in read_snapshot(file).meta
     ]
 
 
@@ -71,11 +73,18 @@ def test_the_next_run_finds_the_baseline_and_measures_fifty_items_again(
 @pytest.mark.full("100", reason="further ways to find a baseline")
 @pytest.mark.parametrize("chosen", [None, 100])
 def test_items_decided_from_a_trial_are_found_without_another_trial(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, chosen: int | None
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    chosen: int | None,
 ) -> None:
     items, timed = probe(300), []
     time_items = watch.time_items
-    monkeypatch.setattr(watch, "time_items", lambda *args, **options: timed.append(1) or time_items(*args, **options))
+    monkeypatch.setattr(
+        watch,
+        "time_items",
+        lambda *args, **options: timed.append(1) or time_items(*args, **options),
+    )
     begin(tmp_path / "a", items=items, chosen=chosen)
     assert timed == [1]
     begin(tmp_path / "b", items=items, chosen=chosen)
@@ -129,7 +138,9 @@ def test_a_baseline_that_the_model_does_not_confirm_is_measured_anew(
     kept = read_snapshot(file)
     turned = pa.array(~np.asarray(kept.table["correct"]))
     at = kept.table.schema.get_field_index("correct")
-    save_snapshot(replace(kept, table=kept.table.set_column(at, kept.table.schema.field(at), turned)), file)
+    save_snapshot(
+        replace(kept, table=kept.table.set_column(at, kept.table.schema.field(at), turned)), file
+    )
     begin(tmp_path / "b")
     assert "50 items measured again, which differ: it is measured anew" in capfd.readouterr().err
     assert stored(tmp_path / "b").checksum == stored(tmp_path / "a").checksum
@@ -154,17 +165,23 @@ def test_an_interrupted_start_is_one_line_and_keeps_a_whole_baseline(
     assert FOUND in capfd.readouterr().err
 
 
-def test_a_baseline_of_a_moment_is_not_kept(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_baseline_of_a_moment_is_not_kept(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept_from(60.0, monkeypatch)
     begin(tmp_path / "a")
     assert baselines(cache) == []
 
 
-def test_the_weights_are_read_once_in_a_run(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_weights_are_read_once_in_a_run(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[object] = []
     digest = loading._digest
     monkeypatch.setattr(
-        loading, "_digest", lambda network, **named: (read.append(network), digest(network, **named))[1]
+        loading,
+        "_digest",
+        lambda network, **named: (read.append(network), digest(network, **named))[1],
     )
     begin(tmp_path / "a", items=probe(300))
     begin(tmp_path / "b", items=probe(300))  # that finds its baseline

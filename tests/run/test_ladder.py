@@ -13,7 +13,16 @@ from support import model, snapshot, tokenizer, trained
 from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner
 
-from forgetwatch import ForgetWatchCallback, Probe, Snapshot, Trajectory, compare, load_probe, load_snapshot, score
+from forgetwatch import (
+    ForgetWatchCallback,
+    Probe,
+    Snapshot,
+    Trajectory,
+    compare,
+    load_probe,
+    load_snapshot,
+    score,
+)
 from forgetwatch.cli import app
 from forgetwatch.errors import ProbeError
 from forgetwatch.probes import ladder
@@ -43,8 +52,15 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @cache
 def words() -> Any:
     """A tokenizer that knows the words of the shorter questions."""
-    some = [item for name in ("ladder", "standard") for item in load_probe(name) if len(str(item.prompt)) < 600]
-    return tokenizer(words_of=[f"{item.shots} {item.prompt} {' '.join(item.choices)}" for item in some])
+    some = [
+        item
+        for name in ("ladder", "standard")
+        for item in load_probe(name)
+        if len(str(item.prompt)) < 600
+    ]
+    return tokenizer(
+        words_of=[f"{item.shots} {item.prompt} {' '.join(item.choices)}" for item in some]
+    )
 
 
 def network(seed: int = 0) -> Any:
@@ -64,7 +80,9 @@ def knowing(levels: int) -> Any:
 def train(folder: Path, *, net: Any = None, probe: str | None = None, **options: Any) -> Any:
     named = {name: options.pop(name) for name in ("baseline", "items") if name in options}
     made = ForgetWatchCallback(probe, every=2, max_overhead=None, **named)
-    return trained(folder, callbacks=[made], network=net or network(), tok=words(), **{**SAVES, **options})
+    return trained(
+        folder, callbacks=[made], network=net or network(), tok=words(), **{**SAVES, **options}
+    )
 
 
 def name_of(folder: Path) -> str:
@@ -96,18 +114,26 @@ def test_a_resumed_run_and_a_later_stage_keep_the_levels_whatever_the_model_answ
     train(tmp_path / "a", probe="ladder", steps=6, resume=True)
     assert name_of(tmp_path / "a") == "ladder-5555555555"
     assert Trajectory.from_run(tmp_path / "a").steps == (0, 2, 4, 6)
-    later = AutoModelForCausalLM.from_pretrained(tmp_path / "a" / "checkpoint-6", dtype=torch.float32)
+    later = AutoModelForCausalLM.from_pretrained(
+        tmp_path / "a" / "checkpoint-6", dtype=torch.float32
+    )
     train(tmp_path / "b", net=later, probe="ladder")
     run = Trajectory.from_run(tmp_path / "b")
     assert (name_of(tmp_path / "b"), run.number) == ("ladder-5555555555", 2)
     assert run.comparisons[-1].all.n == run.own.comparisons[-1].all.n
 
 
-def test_the_questions_that_choose_are_asked_once_of_a_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_questions_that_choose_are_asked_once_of_a_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(known_baseline, "KEPT_SECONDS", 0.0)
     train(tmp_path / "a", probe="ladder")
     first = name_of(tmp_path / "a")
-    monkeypatch.setattr(known_baseline.KnownBaseline, "write", lambda *given, **options: pytest.fail("measured again"))
+    monkeypatch.setattr(
+        known_baseline.KnownBaseline,
+        "write",
+        lambda *given, **options: pytest.fail("measured again"),
+    )
     train(tmp_path / "b", probe="ladder")
     assert name_of(tmp_path / "b") == first
 
@@ -137,7 +163,9 @@ def said(*arguments: str) -> str:
     return done.output
 
 
-def test_the_command_line_fits_a_ladder_to_the_model_before_and_takes_the_levels_of_its_outcomes(saved: Path) -> None:
+def test_the_command_line_fits_a_ladder_to_the_model_before_and_takes_the_levels_of_its_outcomes(
+    saved: Path,
+) -> None:
     base, tuned, file = (str(saved / name) for name in ("base", "tuned", "base.parquet"))
     first = said("compare", base, tuned, "--probe", "ladder", "--json", str(saved / "a.json"))
     (levels,) = re.findall(r"^ladder: (.*)$", first, flags=re.MULTILINE)
@@ -148,7 +176,9 @@ def test_the_command_line_fits_a_ladder_to_the_model_before_and_takes_the_levels
     assert f"ladder: {levels}" in said("compare", file, tuned, "--probe", "ladder")
     load_probe("quick").head(20).save(saved / "few.jsonl")
     said("score", base, "--probe", str(saved / "few.jsonl"), "-o", str(saved / "few.parquet"))
-    with pytest.raises(ProbeError, match=r"few\.parquet: outcomes of quick; needed those of a ladder, or a model"):
+    with pytest.raises(
+        ProbeError, match=r"few\.parquet: outcomes of quick; needed those of a ladder, or a model"
+    ):
         said("compare", str(saved / "few.parquet"), tuned, "--probe", "ladder")
 
 
@@ -177,7 +207,11 @@ def test_what_is_set_decides_the_probe_and_not_the_answers_of_a_model(
         assert name_of(tmp_path / folder) == f"ladder-{str(level) * 10}"
 
 
-@pytest.mark.parametrize("use", [lambda: Watch("ladder", "run"), lambda: load_tasks({"base": "ladder"})])
+@pytest.mark.parametrize(
+    "use", [lambda: Watch("ladder", "run"), lambda: load_tasks({"base": "ladder"})]
+)
 def test_the_pool_is_refused_where_no_model_is_at_hand(use: Any) -> None:
-    with pytest.raises(ProbeError, match="ladder: needed its levels here, such as ladder-3345212455"):
+    with pytest.raises(
+        ProbeError, match="ladder: needed its levels here, such as ladder-3345212455"
+    ):
         use()

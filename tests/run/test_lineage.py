@@ -36,16 +36,28 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def stage(folder: Path, network: Any, *, items: Probe | None = None, rate: float = RATE, **options: Any) -> Any:
+def stage(
+    folder: Path, network: Any, *, items: Probe | None = None, rate: float = RATE, **options: Any
+) -> Any:
     """Train a model for eight steps with a look at each fourth, and return the trainer.
 
     A model that was trained here before is the next stage of that training, by its name.
     """
-    named = {name: options.pop(name) for name in ("lineage", "baseline", "guard") if name in options}
+    named = {
+        name: options.pop(name) for name in ("lineage", "baseline", "guard") if name in options
+    }
     if "baseline" not in named and not options.get("resume"):
         named.setdefault("lineage", LAST.get(id(network)))
     callback = ForgetWatchCallback(items or probe(60), every=4, max_overhead=None, **named)
-    made = trained(folder, callbacks=[callback], network=network, steps=8, learning_rate=rate, **SAVES, **options)
+    made = trained(
+        folder,
+        callbacks=[callback],
+        network=network,
+        steps=8,
+        learning_rate=rate,
+        **SAVES,
+        **options,
+    )
     LAST[id(network)] = folder
     MODELS.append(network)  # no other model gets its id
     return made
@@ -144,14 +156,24 @@ def test_trackers_get_both_and_the_keys_say_which(tmp_path: Path, second: Any) -
     for row, name in zip(rows(second), ("baseline", "step-000004", "step-000008"), strict=True):
         end = snapshot_of(tmp_path / "b", name)
         assert (row["eval_forget/all/forgotten"], row["eval_forget/all/gained"]) == flips(base, end)
-        assert (row["eval_forget_stage/all/forgotten"], row["eval_forget_stage/all/gained"]) == flips(start, end)
+        assert (
+            row["eval_forget_stage/all/forgotten"],
+            row["eval_forget_stage/all/gained"],
+        ) == flips(start, end)
 
 
 def test_the_training_is_left_as_it_is(tmp_path: Path) -> None:
     network, other = model(tokenizer()), model(tokenizer())
     for number in range(2):
         watched = stage(tmp_path / f"watched{number}", network, seed=number)
-        plain = trained(tmp_path / f"plain{number}", network=other, steps=8, learning_rate=RATE, seed=number, **SAVES)
+        plain = trained(
+            tmp_path / f"plain{number}",
+            network=other,
+            steps=8,
+            learning_rate=RATE,
+            seed=number,
+            **SAVES,
+        )
         assert weights(watched) == weights(plain)
 
 
@@ -162,7 +184,10 @@ def test_nothing_is_lost_and_no_stage_is_found_at_a_rate_of_zero(
     for number in range(3):
         made = stage(tmp_path / f"{number}", network, rate=0.0)
         network = again(tmp_path / f"{number}")
-        assert all(row["eval_forget/all/forgotten"] == row["eval_forget/all/gained"] == 0 for row in rows(made))
+        assert all(
+            row["eval_forget/all/forgotten"] == row["eval_forget/all/gained"] == 0
+            for row in rows(made)
+        )
     assert "of this model" not in capfd.readouterr().err
 
 
@@ -176,8 +201,14 @@ def test_a_checkpoint_shows_its_lineage_by_its_copy_in_another_place(
     capfd.readouterr()
     network = AutoModelForCausalLM.from_pretrained(moved, dtype=torch.bfloat16).to(torch.float32)
     stage(tmp_path / "last", network)
-    assert "stage 3 of this model, after task0 and elsewhere (by the folder of the model)" in capfd.readouterr().err
-    assert snapshot_of(tmp_path / "last", "first").checksum == snapshot_of(stages[0], "baseline").checksum
+    assert (
+        "stage 3 of this model, after task0 and elsewhere (by the folder of the model)"
+        in capfd.readouterr().err
+    )
+    assert (
+        snapshot_of(tmp_path / "last", "first").checksum
+        == snapshot_of(stages[0], "baseline").checksum
+    )
 
 
 def test_a_lineage_is_named_after_a_change_of_the_weights(
@@ -186,13 +217,18 @@ def test_a_lineage_is_named_after_a_change_of_the_weights(
     network = model(tokenizer(), seed=7)
     capfd.readouterr()
     stage(tmp_path / "last", network, lineage=stages[1])
-    assert f"stage 3 of this model, after task0 and task1 (by the name given); {FOUND}" in capfd.readouterr().err
+    assert (
+        f"stage 3 of this model, after task0 and task1 (by the name given); {FOUND}"
+        in capfd.readouterr().err
+    )
     base, end = snapshot_of(stages[0], "baseline"), snapshot_of(tmp_path / "last", "step-000008")
     last = Trajectory.from_run(tmp_path / "last").comparisons[-1].all
     assert (last.forgotten, last.gained) == flips(base, end)
 
 
-def test_it_can_be_turned_off(tmp_path: Path, network: Any, capfd: pytest.CaptureFixture[str]) -> None:
+def test_it_can_be_turned_off(
+    tmp_path: Path, network: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
     second = stage(tmp_path / "b", network, lineage=False)
     assert "of this model" not in capfd.readouterr().err
     assert not any(key.startswith("eval_forget_stage") for row in rows(second) for key in row)
@@ -209,7 +245,9 @@ def test_a_resumed_stage_keeps_its_lineage_and_is_one_of_the_next(
     same = Trajectory.from_run(tmp_path / "b")
     assert weights(again) == weights(second)
     assert same.number == run.number == 2
-    assert [one.all.forgotten for one in same.comparisons] == [one.all.forgotten for one in run.comparisons]
+    assert [one.all.forgotten for one in same.comparisons] == [
+        one.all.forgotten for one in run.comparisons
+    ]
     assert curve(again)[8] == curve(second)[8]
     stage(tmp_path / "c", again.model)
     assert "stage 3 of this model, after a and b" in capfd.readouterr().err
@@ -235,18 +273,29 @@ def test_the_guard_acts_on_the_losses_of_this_stage_alone(
     run = Trajectory.from_run(tmp_path / "b")
     assert run.comparisons[-1].all.forgotten > 20
     assert run.alarms() == ()
-    assert "guard" not in capfd.readouterr().err.replace("the alarms and the guard are about this stage", "")
+    assert "guard" not in capfd.readouterr().err.replace(
+        "the alarms and the guard are about this stage", ""
+    )
 
 
 def with_other_probe(count: int) -> Probe:
     more = [
-        Item(id=f"new{n}", task="new", category="c", prompt=f"Q : w{n} w1 Answer :", choices=[" w3", " w4"], answer=0)
+        Item(
+            id=f"new{n}",
+            task="new",
+            category="c",
+            prompt=f"Q : w{n} w1 Answer :",
+            choices=[" w3", " w4"],
+            answer=0,
+        )
         for n in range(count)
     ]
     return Probe([*probe(60), *more], name="toy and more")
 
 
-def test_a_probe_with_more_questions_counts_those_that_the_base_has(tmp_path: Path, network: Any) -> None:
+def test_a_probe_with_more_questions_counts_those_that_the_base_has(
+    tmp_path: Path, network: Any
+) -> None:
     stage(tmp_path / "b", network, items=with_other_probe(10))
     run = Trajectory.from_run(tmp_path / "b")
     assert (run.comparisons[-1].all.n, run.own.comparisons[-1].all.n) == (60, 70)
@@ -264,11 +313,18 @@ def test_the_report_of_stages_is_the_same_with_and_without_a_named_baseline(
 ) -> None:
     folders = [tmp_path / name for name in "abc"] if named else stages
     for number, folder in enumerate(folders[1:] if named else ()):
-        stage(folder, network, seed=number, baseline=tmp_path / "a" / "_forgetwatch" / "baseline.parquet")
+        stage(
+            folder,
+            network,
+            seed=number,
+            baseline=tmp_path / "a" / "_forgetwatch" / "baseline.parquet",
+        )
     line = read_stages(folders)
     assert line.steps == (0, 4, 8, 12, 16, 20, 24)
     base, last = snapshot_of(folders[0], "baseline"), snapshot_of(folders[2], "step-000008")
-    assert (line.comparisons[-1].all.forgotten, line.comparisons[-1].all.gained) == flips(base, last)
+    assert (line.comparisons[-1].all.forgotten, line.comparisons[-1].all.gained) == flips(
+        base, last
+    )
     assert line.matrix is not None
     ends = [snapshot_of(folder, "step-000008") for folder in folders]
     for row, before, after in zip(line.matrix.rows, [base, *ends], ends, strict=False):
@@ -282,13 +338,20 @@ def test_stages_that_do_not_belong_together_are_refused_in_one_sentence(
     stages: list[Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     one, two, three = stages
-    with pytest.raises(MismatchError, match=r"continues the model of .*task1.*; give the stages in the order of the"):
+    with pytest.raises(
+        MismatchError,
+        match=r"continues the model of .*task1.*; give the stages in the order of the",
+    ):
         read_stages([three, two])
     with pytest.raises(MismatchError, match="are the same run; give each stage once"):
         read_stages([one, two, two])
-    assert any("task1 came between" in note for note in read_stages([one, three]).comparisons[-1].notes)
+    assert any(
+        "task1 came between" in note for note in read_stages([one, three]).comparisons[-1].notes
+    )
     stage(tmp_path / "other", model(tokenizer(), seed=3))
-    with pytest.raises(MismatchError, match=r"continues the model of task0, and not that of .*other"):
+    with pytest.raises(
+        MismatchError, match=r"continues the model of task0, and not that of .*other"
+    ):
         read_stages([tmp_path / "other", two])
     (two / "_forgetwatch" / "baseline.parquet").write_bytes(b"PAR1")
     with pytest.raises(SnapshotError, match=r"baseline\.parquet"):
@@ -302,20 +365,31 @@ def test_a_named_lineage_that_does_not_fit_is_an_error_and_a_found_one_is_left_o
     tok.add_tokens(["another"])
     with pytest.raises(WatchError, match="unlike tokenizers; name the right one"):
         stage(tmp_path / "b", model(tok), tok=tok, lineage=tmp_path / "a")
-    with pytest.raises(WatchError, match="needed the output_dir of an earlier training that was watched"):
+    with pytest.raises(
+        WatchError, match="needed the output_dir of an earlier training that was watched"
+    ):
         stage(tmp_path / "c", network, lineage=tmp_path / "nothing")
     with pytest.raises(WatchError, match=r"baseline=\.\.\. or lineage=\.\.\., not both"):
         ForgetWatchCallback(probe(60), lineage=tmp_path / "a", baseline="base")
     with pytest.raises(WatchError, match="needed a folder, None or False"):
         ForgetWatchCallback(probe(60), lineage=True)  # type: ignore[arg-type]
-    with pytest.raises(MismatchError, match="the first base was measured with norm 'sum', this is 'bytes'"):
+    with pytest.raises(
+        MismatchError, match="the first base was measured with norm 'sum', this is 'bytes'"
+    ):
         stage(tmp_path / "n", network, items=probe(60, norm="bytes"), lineage=tmp_path / "a")
-    questions = Probe([Item(id="x", task="t", prompt="Q : w1", choices=[" w2", " w3"], answer=0)], name="other")
-    with pytest.raises(MismatchError, match="the first base was measured on other questions than those of other"):
+    questions = Probe(
+        [Item(id="x", task="t", prompt="Q : w1", choices=[" w2", " w3"], answer=0)], name="other"
+    )
+    with pytest.raises(
+        MismatchError, match="the first base was measured on other questions than those of other"
+    ):
         stage(tmp_path / "d", network, items=questions, lineage=tmp_path / "a")
     capfd.readouterr()
     stage(tmp_path / "e", again(tmp_path / "a"), items=questions)
-    assert "an earlier training of this model is not counted: the first base was measured" in capfd.readouterr().err
+    assert (
+        "an earlier training of this model is not counted: the first base was measured"
+        in capfd.readouterr().err
+    )
 
 
 def test_a_first_base_that_is_damaged_is_noted_and_the_stage_is_counted(stages: list[Path]) -> None:
@@ -323,13 +397,22 @@ def test_a_first_base_that_is_damaged_is_noted_and_the_stage_is_counted(stages: 
     (folder / "first.parquet").write_bytes(b"PAR1")
     run = Trajectory.from_run(folder)
     assert run.stage is None
-    assert any("first.parquet, the baseline of the first training, is missing or damaged" in note for note in run.notes)
+    assert any(
+        "first.parquet, the baseline of the first training, is missing or damaged" in note
+        for note in run.notes
+    )
     described = json.loads((folder / "run.json").read_text())
     assert [one["name"] for one in described["lineage"]["runs"]] == ["task0", "task1"]
 
 
 def by(
-    method: str, folder: Path, network: Any, *, adapter: dict[str, Any] | None = None, rate: float = 1e-2, **named: Any
+    method: str,
+    folder: Path,
+    network: Any,
+    *,
+    adapter: dict[str, Any] | None = None,
+    rate: float = 1e-2,
+    **named: Any,
 ) -> Any:
     """Train a model, or the one in a folder, for four steps by a trainer of TRL, and return the trainer.
 
@@ -339,8 +422,18 @@ def by(
     from peft import LoraConfig
 
     kind = {"SFT": "chat", "DPO": "pair", "GRPO": "prompt"}[method]
-    settings: dict[str, Any] = {"max_steps": 4, "per_device_train_batch_size": 2, "use_cpu": True, "bf16": False}
-    settings |= {"report_to": "none", "disable_tqdm": True, "learning_rate": rate, "save_strategy": "no"}
+    settings: dict[str, Any] = {
+        "max_steps": 4,
+        "per_device_train_batch_size": 2,
+        "use_cpu": True,
+        "bf16": False,
+    }
+    settings |= {
+        "report_to": "none",
+        "disable_tqdm": True,
+        "learning_rate": rate,
+        "save_strategy": "no",
+    }
     settings |= {"model_init_kwargs": {"dtype": "float32"}} if isinstance(network, str) else {}
     further: dict[str, Any] = {}
     if method == "GRPO":
@@ -371,7 +464,9 @@ def check_stages(folders: list[Path], *, last: str = "step-000004") -> None:
     assert (whole.forgotten, whole.gained) == flips(base, snapshot_of(folders[-1], last))
 
 
-@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
+@pytest.mark.filterwarnings(
+    "ignore:.*is deprecated and will be removed in v6:FutureWarning"
+)  # TRL's own calls
 def test_sft_then_dpo_then_grpo_are_three_stages(tmp_path: Path) -> None:
     folders, saved = [tmp_path / name for name in ("sft", "dpo", "grpo")], str(tmp_path / "start")
     model(tokenizer()).save_pretrained(saved)
@@ -382,7 +477,9 @@ def test_sft_then_dpo_then_grpo_are_three_stages(tmp_path: Path) -> None:
 
 
 @pytest.mark.full("False", reason="further stages")
-@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
+@pytest.mark.filterwarnings(
+    "ignore:.*is deprecated and will be removed in v6:FutureWarning"
+)  # TRL's own calls
 @pytest.mark.filterwarnings("ignore:.*peft:UserWarning")
 @pytest.mark.parametrize("merges", [False, True])
 def test_adapters_are_stages_merged_and_unmerged(
@@ -403,7 +500,9 @@ def test_a_loaded_adapter_that_started_at_random_is_that_of_the_stage_before(
     from peft import PeftModel
 
     network = model(tokenizer())
-    first = by("SFT", tmp_path / "a", deepcopy(network), adapter={"init_lora_weights": False}, rate=5e-2)
+    first = by(
+        "SFT", tmp_path / "a", deepcopy(network), adapter={"init_lora_weights": False}, rate=5e-2
+    )
     first.save_model()
     lost = Trajectory.from_run(tmp_path / "a").comparisons[-1].all.forgotten
     assert lost > 0
@@ -411,7 +510,12 @@ def test_a_loaded_adapter_that_started_at_random_is_that_of_the_stage_before(
     by("SFT", tmp_path / "b", again, rate=1e-12, lineage=tmp_path / "a")
     assert "with its adapter (LORA), which the earlier training left" in capfd.readouterr().err
     run = Trajectory.from_run(tmp_path / "b")
-    assert [look.all.forgotten for look in run.comparisons] == [0, lost, lost, lost]  # the first base, and three looks
+    assert [look.all.forgotten for look in run.comparisons] == [
+        0,
+        lost,
+        lost,
+        lost,
+    ]  # the first base, and three looks
     assert run.stage is not None
     assert [look.all.forgotten + look.all.gained for look in run.stage.comparisons] == [0] * 3
 
@@ -425,14 +529,24 @@ def test_a_training_without_the_callback_in_between_is_counted_with_the_next_sta
     stage(folders[1], network, lineage=folders[0])
     assert "stage 2 of this model, after a (by the name given)" in capfd.readouterr().err
     check_stages(folders, last="step-000008")
-    assert any("began with a model that answers" in note for note in read_stages(folders).comparisons[-1].notes)
+    assert any(
+        "began with a model that answers" in note
+        for note in read_stages(folders).comparisons[-1].notes
+    )
 
 
 def test_shares_of_a_category_are_over_the_same_questions_at_every_stage(tmp_path: Path) -> None:
     """A larger probe, and then one of which fewer items are evaluated, of a model that does not change."""
     network = model(tokenizer())
     more = [
-        Item(id=f"more{n}", task="t", category="a", prompt=f"Q w{n} w2 :", choices=[" w3", " w4"], answer=n % 2)
+        Item(
+            id=f"more{n}",
+            task="t",
+            category="a",
+            prompt=f"Q w{n} w2 :",
+            choices=[" w3", " w4"],
+            answer=n % 2,
+        )
         for n in range(40)
     ]
     stage(tmp_path / "a", network, rate=0.0)
@@ -447,11 +561,19 @@ def test_answers_that_were_generated_otherwise_are_not_counted(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     network = model(tokenizer())
-    open_items = [Item(id=str(n), task="t", prompt=f"Q w{n} :", answer=f"w{n}", match="contains") for n in range(6)]
+    open_items = [
+        Item(id=str(n), task="t", prompt=f"Q w{n} :", answer=f"w{n}", match="contains")
+        for n in range(6)
+    ]
     for number, decoding in enumerate(({"tokens": 2, "temperature": 0.7}, {"tokens": 2})):
-        stage(tmp_path / str(number), network, items=Probe(open_items, name="open", decoding=decoding))
+        stage(
+            tmp_path / str(number), network, items=Probe(open_items, name="open", decoding=decoding)
+        )
         network = again(tmp_path / str(number))
-    assert "is not counted: the answers of the first base were generated by other settings" in capfd.readouterr().err
+    assert (
+        "is not counted: the answers of the first base were generated by other settings"
+        in capfd.readouterr().err
+    )
     with pytest.raises(MismatchError, match="generated their answers in unlike ways"):
         read_stages([tmp_path / "0", tmp_path / "1"])
 
@@ -460,9 +582,18 @@ def test_a_prefix_that_shares_no_question_counts_this_stage_alone(
     tmp_path: Path, network: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     more = with_other_probe(40).items[60:]
-    callback = ForgetWatchCallback(Probe([*more, *probe(60)], name="other first"), every=4, items=30, max_overhead=None)
+    callback = ForgetWatchCallback(
+        Probe([*more, *probe(60)], name="other first"), every=4, items=30, max_overhead=None
+    )
     monkeypatch.setattr("forgetwatch.run.callback.stratified", lambda items, *, first: list(items))
-    trained(tmp_path / "b", callbacks=[callback], network=again(tmp_path / "a"), steps=8, learning_rate=RATE, **SAVES)
+    trained(
+        tmp_path / "b",
+        callbacks=[callback],
+        network=again(tmp_path / "a"),
+        steps=8,
+        learning_rate=RATE,
+        **SAVES,
+    )
     assert "the first base was measured on none of these questions" in capfd.readouterr().err
     run = Trajectory.from_run(tmp_path / "b")
     assert (run.stage, run.steps) == (None, (0, 4, 8))
@@ -505,10 +636,14 @@ def test_new_weights_under_the_name_of_a_checkpoint_are_no_stage(
     assert rows(made)[0]["eval_forget/all/forgotten"] == 0
 
 
-def test_of_two_trainings_with_one_end_the_copy_in_the_checkpoint_says_which(tmp_path: Path) -> None:
+def test_of_two_trainings_with_one_end_the_copy_in_the_checkpoint_says_which(
+    tmp_path: Path,
+) -> None:
     for name in ("a", "twin"):
         stage(tmp_path / name, model(tokenizer()))
-    network = AutoModelForCausalLM.from_pretrained(tmp_path / "a" / "checkpoint-8", dtype=torch.float32)
+    network = AutoModelForCausalLM.from_pretrained(
+        tmp_path / "a" / "checkpoint-8", dtype=torch.float32
+    )
     stage(tmp_path / "b", network)
     assert [one["name"] for one in described(tmp_path / "b")["lineage"]["runs"]] == ["a"]
     read_stages([tmp_path / "a", tmp_path / "b"])
@@ -517,7 +652,9 @@ def test_of_two_trainings_with_one_end_the_copy_in_the_checkpoint_says_which(tmp
 def test_a_named_baseline_in_between_keeps_the_chain(tmp_path: Path) -> None:
     network, folders = model(tokenizer()), [tmp_path / name for name in "abc"]
     for number, folder in enumerate(folders):
-        named = {"baseline": folders[0] / "_forgetwatch" / "baseline.parquet"} if number == 1 else {}
+        named = (
+            {"baseline": folders[0] / "_forgetwatch" / "baseline.parquet"} if number == 1 else {}
+        )
         stage(folder, network, seed=number, **named)
         network = again(folder)
     assert [one["name"] for one in described(folders[2])["lineage"]["runs"]] == ["a", "b"]
@@ -548,9 +685,13 @@ def test_a_base_that_was_resized_and_another_template_do_not_fit(tmp_path: Path)
         stage(tmp_path / "b", network, items=chat, lineage=tmp_path / "a")
     tok = tokenizer()
     tok.chat_template = tok.chat_template.replace("assistant :", "answer :")
-    with pytest.raises(WatchError, match="unlike chat templates, in which the questions are other texts"):
+    with pytest.raises(
+        WatchError, match="unlike chat templates, in which the questions are other texts"
+    ):
         stage(tmp_path / "c", model(tok), tok=tok, items=chat, lineage=tmp_path / "a")
-    with pytest.raises(MismatchError, match="the first base was measured with rendering 'chat', this is 'plain'"):
+    with pytest.raises(
+        MismatchError, match="the first base was measured with rendering 'chat', this is 'plain'"
+    ):
         stage(tmp_path / "d", model(tok), tok=tok, lineage=tmp_path / "a", items=probe(60))
 
 
@@ -558,22 +699,35 @@ def test_the_verdict_of_a_look_says_both(tmp_path: Path, network: Any) -> None:
     from forgetwatch.run.trackers import run_verdict
 
     callback = ForgetWatchCallback(probe(60), every=4, max_overhead=None, lineage=tmp_path / "a")
-    trained(tmp_path / "b", callbacks=[callback], network=network, steps=8, learning_rate=RATE, **SAVES)
+    trained(
+        tmp_path / "b", callbacks=[callback], network=network, steps=8, learning_rate=RATE, **SAVES
+    )
     text = run_verdict(callback.watch.run)
     assert text.startswith("against the first base: ")
     assert "; against the start of this stage: " in text
 
 
-def test_a_copy_with_an_earlier_look_alone_is_not_held_against_the_checkpoint(tmp_path: Path) -> None:
+def test_a_copy_with_an_earlier_look_alone_is_not_held_against_the_checkpoint(
+    tmp_path: Path,
+) -> None:
     callback = ForgetWatchCallback(probe(60), every=[3, 8], max_overhead=None)
-    trained(tmp_path, callbacks=[callback], network=model(tokenizer()), steps=8, learning_rate=RATE, **SAVES)
+    trained(
+        tmp_path,
+        callbacks=[callback],
+        network=model(tokenizer()),
+        steps=8,
+        learning_rate=RATE,
+        **SAVES,
+    )
     for step, has_end in ((4, False), (8, True)):
         found = lineage_after(tmp_path / f"checkpoint-{step}" / "forgetwatch", how="test")
         assert found is not None
         assert (found.end is not None) == has_end
 
 
-def stages_in_a_loop(tmp_path: Path, hand_on: Any, *, adapter: dict[str, Any] | None = None) -> list[Path]:
+def stages_in_a_loop(
+    tmp_path: Path, hand_on: Any, *, adapter: dict[str, Any] | None = None
+) -> list[Path]:
     """Three trainings of one model in a loop, and the folders of their runs; nothing names the one before."""
     network, folders = model(tokenizer()), [tmp_path / name for name in ("a", "b", "c")]
     for folder in folders:
@@ -598,13 +752,22 @@ def merged_below(made: Any, folder: Path) -> str:
     ("hand_on", "adapter", "how"),
     [
         pytest.param(lambda made, folder: made.model, None, "the model in memory", id="memory"),
-        pytest.param(lambda made, folder: made.model.merge_and_unload(), {}, "the model in memory", id="merged"),
+        pytest.param(
+            lambda made, folder: made.model.merge_and_unload(),
+            {},
+            "the model in memory",
+            id="merged",
+        ),
         pytest.param(saved_below, None, "the folder of the model", id="saved below"),
         pytest.param(merged_below, {}, "the folder of the model", id="merged below"),
     ],
 )
 def test_stages_that_nobody_names_count_from_the_first_base(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], hand_on: Any, adapter: dict[str, Any] | None, how: str
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    hand_on: Any,
+    adapter: dict[str, Any] | None,
+    how: str,
 ) -> None:
     folders = stages_in_a_loop(tmp_path, hand_on, adapter=adapter)
     check_stages(folders)
@@ -613,8 +776,12 @@ def test_stages_that_nobody_names_count_from_the_first_base(
     assert f"stage 3 of this model, after a and b (by {how})" in said
 
 
-def test_an_adapter_in_memory_is_trained_further(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    first = by("SFT", tmp_path / "a", model(tokenizer()), adapter={"init_lora_weights": False}, rate=5e-2)
+def test_an_adapter_in_memory_is_trained_further(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = by(
+        "SFT", tmp_path / "a", model(tokenizer()), adapter={"init_lora_weights": False}, rate=5e-2
+    )
     by("SFT", tmp_path / "b", first.model, rate=1e-12)
     assert "with its adapter (LORA), which the earlier training left" in capfd.readouterr().err
     run = Trajectory.from_run(tmp_path / "b")
@@ -623,14 +790,18 @@ def test_an_adapter_in_memory_is_trained_further(tmp_path: Path, capfd: pytest.C
     assert [look.all.forgotten + look.all.gained for look in run.stage.comparisons] == [0] * 3
 
 
-def test_a_base_whose_adapter_was_taken_off_is_no_stage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_base_whose_adapter_was_taken_off_is_no_stage(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     first = by("SFT", tmp_path / "a", model(tokenizer()), adapter={})
     by("SFT", tmp_path / "b", first.model.unload())
     assert "stage 2" not in capfd.readouterr().err
     assert Trajectory.from_run(tmp_path / "b").number == 1
 
 
-def test_a_model_in_memory_with_other_weights_is_no_stage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_model_in_memory_with_other_weights_is_no_stage(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     network = by("SFT", tmp_path / "a", model(tokenizer())).model
     network.load_state_dict(model(tokenizer(), seed=9).state_dict())
     by("SFT", tmp_path / "b", network)

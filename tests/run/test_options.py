@@ -33,7 +33,9 @@ class Evaluates(TrainerCallback):
         self.values = values
         self.seen: dict[int, dict[str, float]] = {}
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any
+    ) -> None:
         metrics["eval_task"] = self.values[state.global_step]
         self.seen[state.global_step] = metrics
 
@@ -48,7 +50,9 @@ def known(must_pass: Sequence[int] = ()) -> Probe:
     """Items that the untrained model knows, one word per choice: all are lost when the model is turned."""
     tok = tokenizer()
     items = [
-        dataclasses.replace(item, choices=tuple(c[: c.find(" ", 1)] if " " in c[1:] else c for c in item.choices))
+        dataclasses.replace(
+            item, choices=tuple(c[: c.find(" ", 1)] if " " in c[1:] else c for c in item.choices)
+        )
         for item in probe(120)
     ]
     chosen = score(model(tok), tok, Probe(items, name="own", norm="sum")).ints("chosen")
@@ -69,18 +73,34 @@ def rows(run: Any, prefix: str = "eval_forget") -> dict[int, dict[str, float]]:
     [("stop", 4, [4], 1), ("save", 8, [4], 1), ("warn", 8, [], 1), (None, 8, [], 0)],
 )
 def test_a_lost_item_that_must_pass_trips_the_guard_at_its_look(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], guard: Any, last: int, saved: list[int], lines: int
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    guard: Any,
+    last: int,
+    saved: list[int],
+    lines: int,
 ) -> None:
     guard = guard and Guard(guard, no_worse_than=None)
     watch = ForgetWatchCallback(known(must_pass=[7]), every=2, guard=guard, max_overhead=None)
     run = trained(tmp_path, callbacks=[At(3, turn, to="model"), watch], steps=8, learning_rate=1e-6)
     assert run.state.global_step == last
-    assert sorted(int(path.name.removeprefix("checkpoint-")) for path in tmp_path.glob("checkpoint-*")) == saved
-    assert all((tmp_path / f"checkpoint-{step}" / "forgetwatch" / "step-000004.parquet").is_file() for step in saved)
+    assert (
+        sorted(int(path.name.removeprefix("checkpoint-")) for path in tmp_path.glob("checkpoint-*"))
+        == saved
+    )
+    assert all(
+        (tmp_path / f"checkpoint-{step}" / "forgetwatch" / "step-000004.parquet").is_file()
+        for step in saved
+    )
     logged = log_lines(capfd)
-    assert sum("item i7, which must pass, was right and is wrong at step 4" in line for line in logged) == lines
+    assert (
+        sum("item i7, which must pass, was right and is wrong at step 4" in line for line in logged)
+        == lines
+    )
     assert sum("which must pass" in line for line in logged) == lines
-    stored = [(one.name, one.step) for one in StoredRun.read(tmp_path).findings if one.what == "must_pass"]
+    stored = [
+        (one.name, one.step) for one in StoredRun.read(tmp_path).findings if one.what == "must_pass"
+    ]
     assert stored == [("i7", 4)] * lines
     assert sum("the guard stops the run at step 4" in line for line in logged) == (last == 4)
 
@@ -97,7 +117,9 @@ def stopped(folder: Path, **options: Any) -> Any:
 
 
 def watch(guard: Any) -> ForgetWatchCallback:
-    return ForgetWatchCallback(known(must_pass=[2, 7, 9]), every=2, guard=guard, max_overhead=None, drift=False)
+    return ForgetWatchCallback(
+        known(must_pass=[2, 7, 9]), every=2, guard=guard, max_overhead=None, drift=False
+    )
 
 
 STOPPED = "the guard stopped this run at step 4: "
@@ -107,8 +129,16 @@ STOPPED = "the guard stopped this run at step 4: "
 @pytest.mark.parametrize(
     ("guard", "last", "outcome"),
     [
-        (Guard("stop", no_worse_than=None), 5, "; the training stops again after its first step; Guard("),
-        (Guard("stop", no_worse_than=None, override=True), 8, "; the training continues all the same"),
+        (
+            Guard("stop", no_worse_than=None),
+            5,
+            "; the training stops again after its first step; Guard(",
+        ),
+        (
+            Guard("stop", no_worse_than=None, override=True),
+            8,
+            "; the training continues all the same",
+        ),
         (Guard("save", no_worse_than=None), 8, "; the training continues all the same"),
         (None, 8, "; the training continues all the same"),
     ],
@@ -128,7 +158,9 @@ def test_a_run_that_the_guard_stopped_stops_again_at_a_resume_unless_it_is_overr
 
 
 @pytest.mark.full(reason="further resumes")
-def test_a_job_that_starts_again_and_again_does_not_go_on_by_a_step_each_time(tmp_path: Path) -> None:
+def test_a_job_that_starts_again_and_again_does_not_go_on_by_a_step_each_time(
+    tmp_path: Path,
+) -> None:
     every_step = {"save_strategy": "steps", "save_steps": 1, "save_total_limit": 2}
     stopped(tmp_path, **every_step).train()
     for _ in range(3):
@@ -141,7 +173,10 @@ def test_a_job_that_starts_again_and_again_does_not_go_on_by_a_step_each_time(tm
             resume=True,
         )
         assert run.state.global_step == 5
-    assert sorted(path.name for path in tmp_path.glob("checkpoint-*")) == ["checkpoint-3", "checkpoint-4"]
+    assert sorted(path.name for path in tmp_path.glob("checkpoint-*")) == [
+        "checkpoint-3",
+        "checkpoint-4",
+    ]
 
 
 def test_a_training_that_continues_in_the_same_process_stops_again_too(
@@ -182,7 +217,11 @@ def test_early_stopping_before_the_callback_is_refused(tmp_path: Path) -> None:
         wrong.train()
     assert wrong.state.global_step == 0
     right = trained(
-        tmp_path / "b", callbacks=[At(3, turn, to="model"), watch, patience], steps=10, learning_rate=1e-6, **options
+        tmp_path / "b",
+        callbacks=[At(3, turn, to="model"), watch, patience],
+        steps=10,
+        learning_rate=1e-6,
+        **options,
     )
     assert right.state.global_step == 4  # all was kept at 2, and nothing at 4
 
@@ -191,7 +230,12 @@ def test_the_best_checkpoint_is_the_one_that_kept_most(tmp_path: Path) -> None:
     watch = ForgetWatchCallback(known(), every=[3], guard=None, max_overhead=None)
     run = trained(
         tmp_path,
-        callbacks=[At(1, turn, to="model"), At(5, turn, to="model"), At(7, turn, to="model"), watch],
+        callbacks=[
+            At(1, turn, to="model"),
+            At(5, turn, to="model"),
+            At(7, turn, to="model"),
+            watch,
+        ],
         steps=8,
         learning_rate=5e-3,
         eval_strategy="steps",
@@ -206,12 +250,18 @@ def test_the_best_checkpoint_is_the_one_that_kept_most(tmp_path: Path) -> None:
     assert len(set(kept.values())) >= 3
     assert run.state.best_global_step == best
     assert run.state.best_metric == kept[best]
-    assert {key.rpartition("/")[2] for key in rows(run)[8] if key.startswith("eval_forget/all/")} == {
+    assert {
+        key.rpartition("/")[2] for key in rows(run)[8] if key.startswith("eval_forget/all/")
+    } == {
         *("accuracy", "forgotten", "gained", "kept"),
         *("net_change_points", "net_change_points_low", "net_change_points_high"),
     }
     saved = load_file(tmp_path / "checkpoint-6" / "model.safetensors")
-    assert all(torch.equal(saved[name], weight) for name, weight in run.model.state_dict().items() if name in saved)
+    assert all(
+        torch.equal(saved[name], weight)
+        for name, weight in run.model.state_dict().items()
+        if name in saved
+    )
 
 
 def test_retention_is_refused_as_the_metric_of_the_best_checkpoint(tmp_path: Path) -> None:
@@ -245,8 +295,12 @@ def test_the_composite_weighs_a_metric_with_what_is_kept(tmp_path: Path) -> None
         kept = metric.seen[step][KEPT]
         assert kept == run_watch.run.kept(step)
         assert 0 < kept < 1
-        assert metric.seen[step]["eval_forget/all/composite"] == pytest.approx(2 / (1 / task + 1 / kept) if task else 0)
-    composites = {step: metrics["eval_forget/all/composite"] for step, metrics in metric.seen.items()}
+        assert metric.seen[step]["eval_forget/all/composite"] == pytest.approx(
+            2 / (1 / task + 1 / kept) if task else 0
+        )
+    composites = {
+        step: metrics["eval_forget/all/composite"] for step, metrics in metric.seen.items()
+    }
     assert run.state.best_global_step == max(composites, key=lambda step: composites[step])
 
 
@@ -265,10 +319,14 @@ def test_the_command_gets_the_step_and_folder_of_the_look(tmp_path: Path) -> Non
     assert sorted(path.name for path in tmp_path.glob("seen-*")) == ["seen-0", "seen-3", "seen-6"]
 
 
-def test_a_command_that_fails_is_told_once_for_each_status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_command_that_fails_is_told_once_for_each_status(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     lines: Queue[str] = Queue()
     monkeypatch.setattr(commands, "log", lines.put)
-    failing = commands.checked_command("sh -c 'if [ {step} -lt 4 ]; then exit {step}; else kill -9 $$; fi'")
+    failing = commands.checked_command(
+        "sh -c 'if [ {step} -lt 4 ]; then exit {step}; else kill -9 $$; fi'"
+    )
     assert failing is not None
     ended: Queue[int] = Queue()
     log_failure = commands.Command._log_failure
@@ -289,7 +347,9 @@ def test_a_command_that_fails_is_told_once_for_each_status(monkeypatch: pytest.M
     ]
 
 
-def test_training_continues_after_a_command_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_continues_after_a_command_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines: Queue[str] = Queue()
     monkeypatch.setattr(commands, "log", lines.put)
     watch = ForgetWatchCallback(probe(), every=3, max_overhead=None, on_look="false")
@@ -309,14 +369,18 @@ def test_a_command_that_names_the_checkpoint_finds_it_saved(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.glob("seen-*")) == ["seen-4", "seen-6"]
 
 
-def test_the_budget_is_decided_once_and_survives_a_resume(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_budget_is_decided_once_and_survives_a_resume(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     items, options = probe(260), {"steps": 20, "save_strategy": "steps", "save_steps": 12}
     first = ForgetWatchCallback(items, every=4, max_overhead=1e-6)
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path, callbacks=[first, At(15, interrupt)], **options)
     assert sum("toy: the first 250 of 260 items" in line for line in log_lines(capfd)) == 1
     assert first.watch is not None
-    assert {step: look.all.n for step, look in first.watch.comparisons.items()} == dict.fromkeys((0, 4, 8, 12), 250)
+    assert {step: look.all.n for step, look in first.watch.comparisons.items()} == dict.fromkeys(
+        (0, 4, 8, 12), 250
+    )
     # Another budget changes nothing any more.
     second = ForgetWatchCallback(items, every=4, max_overhead=0.9)
     trained(tmp_path, callbacks=[second], **options, resume=True)
@@ -333,7 +397,11 @@ def test_the_budget_is_decided_once_and_survives_a_resume(tmp_path: Path, capfd:
     inside, read = second.watch.trajectory(), Trajectory.from_run(folder)
     assert inside.steps == read.steps == (0, 4, 8, 12, 16, 20)
     for ours, theirs in zip(inside.comparisons, read.comparisons, strict=True):
-        assert (ours.all.n, ours.all.forgotten, ours.all.gained) == (250, theirs.all.forgotten, theirs.all.gained)
+        assert (ours.all.n, ours.all.forgotten, ours.all.gained) == (
+            250,
+            theirs.all.forgotten,
+            theirs.all.gained,
+        )
         assert theirs.all.n == 250
     between = compare(before=folder / "baseline.parquet", after=folder / "step-000020.parquet")
     assert between.all.n == 250
@@ -354,4 +422,6 @@ def test_a_named_baseline_keeps_the_budget(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())["items"] == 250
     assert second.watch is not None
     steps = (-1, *range(8, 21, 4))
-    assert {step: look.all.n for step, look in second.watch.comparisons.items()} == dict.fromkeys(steps, 250)
+    assert {step: look.all.n for step, look in second.watch.comparisons.items()} == dict.fromkeys(
+        steps, 250
+    )

@@ -113,7 +113,9 @@ def launch(folder: Path, world: int, script: str = _RANK) -> list[dict[str, Any]
 
 @pytest.mark.full("3", reason="further numbers of processes")
 @pytest.mark.parametrize("world", [2, 3])
-def test_several_processes_leave_training_untouched_and_count_as_one(world: int, tmp_path: Path) -> None:
+def test_several_processes_leave_training_untouched_and_count_as_one(
+    world: int, tmp_path: Path
+) -> None:
     ranks = launch(tmp_path, world)
     for name in ("plain", "watched", "few", "full"):
         assert len({rank[name]["weights"] for rank in ranks}) == 1
@@ -126,9 +128,13 @@ def test_several_processes_leave_training_untouched_and_count_as_one(world: int,
         counts = [step, comparison.all.forgotten, comparison.all.gained]
         assert counts in ranks[0]["watched"]["curve"]
     for step in (2, 4):
-        saved = AutoModelForCausalLM.from_pretrained(tmp_path / "watched" / f"checkpoint-{step}").eval()
+        saved = AutoModelForCausalLM.from_pretrained(
+            tmp_path / "watched" / f"checkpoint-{step}"
+        ).eval()
         alone = score(saved, tokenizer(), probe(37))
-        together = load_snapshot(tmp_path / "watched" / "_forgetwatch" / f"step-00000{step}.parquet")
+        together = load_snapshot(
+            tmp_path / "watched" / "_forgetwatch" / f"step-00000{step}.parquet"
+        )
         assert alone.floats("correct").tolist() == together.floats("correct").tolist()
     assert len(load_snapshot(tmp_path / "few" / "_forgetwatch" / "step-000004.parquet")) == 2
     # A full disk in the main process: it alone logs it, once in each run; a strict run stops in all processes.
@@ -136,16 +142,21 @@ def test_several_processes_leave_training_untouched_and_count_as_one(world: int,
     assert all("no space left" in rank["strict"] for rank in ranks)
 
 
-def test_a_run_that_the_guard_stopped_stops_again_at_one_step_in_all_processes(tmp_path: Path) -> None:
+def test_a_run_that_the_guard_stopped_stops_again_at_one_step_in_all_processes(
+    tmp_path: Path,
+) -> None:
     ranks = launched(["-c", _STOPPED, str(tmp_path)], cwd=tmp_path, world=2)
     assert [json.loads(one.stdout.splitlines()[-1])["steps"] for one in ranks] == [[2, 3], [2, 3]]
     lines = [one.stderr.count("the training stops again after its first step") for one in ranks]
     assert lines == [1, 0]
 
 
-def test_a_model_as_the_baseline_of_several_processes_is_refused_with_the_way_to_a_snapshot(tmp_path: Path) -> None:
+def test_a_model_as_the_baseline_of_several_processes_is_refused_with_the_way_to_a_snapshot(
+    tmp_path: Path,
+) -> None:
     assert all(
-        "`forgetwatch score base --probe ... -o base.parquet`" in one["error"] for one in launch(tmp_path, 2, _NAMED)
+        "`forgetwatch score base --probe ... -o base.parquet`" in one["error"]
+        for one in launch(tmp_path, 2, _NAMED)
     )
 
 
@@ -189,7 +200,9 @@ def test_several_processes_decide_together_and_find_one_baseline(tmp_path: Path)
     one, other = (json.loads(rank.stdout.splitlines()[-1]) for rank in ranks)
     assert one["first"]["items"] == one["second"]["items"] == other["second"]["items"] == 500
     assert one["first"]["curve"] == one["second"]["curve"]
-    assert [rank.stderr.count("50 items measured again, 0 with another outcome") for rank in ranks] == [1, 0]
+    assert [
+        rank.stderr.count("50 items measured again, 0 with another outcome") for rank in ranks
+    ] == [1, 0]
 
 
 TOK = tokenizer()
@@ -222,7 +235,9 @@ def test_a_second_training_is_refused_before_it_measures_anything(
         assert other.stdout is not None
         assert "ready\n" in iter(other.stdout.readline, "")  # libraries print too
         for resume in (False, True):
-            with pytest.raises(WatchError, match="no other training uses, and another process trains here"):
+            with pytest.raises(
+                WatchError, match="no other training uses, and another process trains here"
+            ):
                 Watch(probe(), tmp_path, resume=resume).look(model(TOK), TOK, step=0)
         other.communicate()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["_forgetwatch", "_forgetwatch.lock"]
@@ -230,7 +245,11 @@ def test_a_second_training_is_refused_before_it_measures_anything(
     second = Watch(probe(), tmp_path)
     second.look(model(TOK), TOK, step=0)  # once the other has ended
     second.run.close()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["_forgetwatch", "_forgetwatch-1", "_forgetwatch.lock"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "_forgetwatch",
+        "_forgetwatch-1",
+        "_forgetwatch.lock",
+    ]
 
 
 def test_two_trainings_in_one_folder_never_become_one_run(tmp_path: Path) -> None:
@@ -242,13 +261,17 @@ def test_two_trainings_in_one_folder_never_become_one_run(tmp_path: Path) -> Non
     with pytest.raises(WatchError, match="another training has begun here"):
         one.look(network, TOK, step=10)
     other.look(network, TOK, step=15)
-    assert [Trajectory.from_run(tmp_path / name).steps for name in ("_forgetwatch-1", "_forgetwatch")] == [
+    assert [
+        Trajectory.from_run(tmp_path / name).steps for name in ("_forgetwatch-1", "_forgetwatch")
+    ] == [
         (0, 5),
         (0, 15),
     ]
 
 
-def test_a_run_that_resumes_puts_its_own_folder_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_resumes_puts_its_own_folder_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     one, other, network = Watch(probe(), tmp_path), Watch(probe(), tmp_path), model(TOK)
     one.look(network, TOK, step=0)
     one.look(network, TOK, step=5)
@@ -263,7 +286,9 @@ def test_a_run_that_resumes_puts_its_own_folder_back(tmp_path: Path, capsys: pyt
 
 
 def test_a_run_keeps_its_id_over_resumes_and_a_new_one_gets_another(tmp_path: Path) -> None:
-    trained(tmp_path, steps=4, callbacks=[ForgetWatchCallback(probe(), every=2)], save_strategy="epoch")
+    trained(
+        tmp_path, steps=4, callbacks=[ForgetWatchCallback(probe(), every=2)], save_strategy="epoch"
+    )
     run = StoredRun.read(tmp_path).baseline.meta["run"]
     (checkpoint,) = tmp_path.glob("checkpoint-*")
     state = json.loads((checkpoint / "trainer_state.json").read_text())
@@ -281,6 +306,8 @@ def test_a_run_keeps_its_id_over_resumes_and_a_new_one_gets_another(tmp_path: Pa
 def test_a_trainer_that_resumes_after_the_end_takes_a_step_and_no_look(tmp_path: Path) -> None:
     options = {"steps": 4, "save_strategy": "steps", "save_steps": 4}
     trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **options).train()
-    again = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **options, resume=True)
+    again = trained(
+        tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **options, resume=True
+    )
     assert again.state.global_step == 5  # the trainer's own step
     assert Trajectory.from_run(tmp_path).steps == (0, 2, 4)

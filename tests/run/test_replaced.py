@@ -33,7 +33,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def watched(folder: Path, *, seed: int = 0, **options: Any) -> Any:
     """Train with a look at each fourth step."""
     callback = ForgetWatchCallback(probe(60), every=4, max_overhead=None)
-    return trained(folder, callbacks=[callback], network=model(TOK, seed=seed), **{**SAVES, **options})
+    return trained(
+        folder, callbacks=[callback], network=model(TOK, seed=seed), **{**SAVES, **options}
+    )
 
 
 def compared(out: Path, *more: str) -> tuple[dict[str, Any], str]:
@@ -44,7 +46,8 @@ def compared(out: Path, *more: str) -> tuple[dict[str, Any], str]:
     assert done.exit_code == 0, done.output
     whole = json.loads(document.read_text())["groups"][0]
     return {
-        name: whole[name] for name in ("n", "forgotten", "gained", "accuracy_before", "accuracy_after")
+        name: whole[name]
+        for name in ("n", "forgotten", "gained", "accuracy_before", "accuracy_after")
     }, done.stderr
 
 
@@ -66,7 +69,9 @@ def sharded(out: Path) -> None:
 
 
 def copied_over(out: Path) -> None:
-    shutil.copyfile(out / "checkpoint-4" / "model.safetensors", out / "checkpoint-8" / "model.safetensors")
+    shutil.copyfile(
+        out / "checkpoint-4" / "model.safetensors", out / "checkpoint-8" / "model.safetensors"
+    )
 
 
 def linked(out: Path) -> None:
@@ -78,15 +83,22 @@ def linked(out: Path) -> None:
     (out / "checkpoint-8").symlink_to(out.parent / "other" / "checkpoint-8")
 
 
-@pytest.mark.parametrize("replace", [trained_again, weights_exchanged, sharded, copied_over, linked])
-def test_a_checkpoint_with_other_files_is_scored_and_named(tmp_path: Path, replace: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize(
+    "replace", [trained_again, weights_exchanged, sharded, copied_over, linked]
+)
+def test_a_checkpoint_with_other_files_is_scored_and_named(
+    tmp_path: Path, replace: Callable[[Path], None]
+) -> None:
     out = tmp_path / "out"
     watched(out)
     before, lines = compared(out)
     assert lines.count("its own look, without scoring it again") == 2
     replace(out)
     found, lines = compared(out)
-    assert "checkpoint-8: its files are not those of the look that it carries; it is scored on the items of" in lines
+    assert (
+        "checkpoint-8: its files are not those of the look that it carries; it is scored on the items of"
+        in lines
+    )
     probe(60).save(tmp_path / "probe.jsonl")
     truth, _ = compared(out, "--probe", str(tmp_path / "probe.jsonl"))
     assert found == truth
@@ -119,7 +131,9 @@ def other_base(out: Path) -> None:
 
 
 @pytest.mark.parametrize("replace", [other_words, other_template, other_look, other_base])
-def test_what_decides_beside_the_weights_is_asked_too(tmp_path: Path, replace: Callable[[Path], None]) -> None:
+def test_what_decides_beside_the_weights_is_asked_too(
+    tmp_path: Path, replace: Callable[[Path], None]
+) -> None:
     out, base = tmp_path / "out", runs.base(tmp_path / "base")
     network = AutoModelForCausalLM.from_pretrained(base)
     if replace is other_base:
@@ -130,17 +144,32 @@ def test_what_decides_beside_the_weights_is_asked_too(tmp_path: Path, replace: C
     replace(out)
     done = CliRunner().invoke(app, sides)
     if replace is other_base:
-        assert "base: a model folder without a look of its own, which needs --probe" in str(done.exception)
-        done = CliRunner().invoke(app, ["compare", str(out / "checkpoint-4"), str(out / "checkpoint-8")])
-    assert "checkpoint-8: its files are not those of the look that it carries; it is scored on" in done.stderr
+        assert "base: a model folder without a look of its own, which needs --probe" in str(
+            done.exception
+        )
+        done = CliRunner().invoke(
+            app, ["compare", str(out / "checkpoint-4"), str(out / "checkpoint-8")]
+        )
+    assert (
+        "checkpoint-8: its files are not those of the look that it carries; it is scored on"
+        in done.stderr
+    )
 
 
 def test_a_resume_elsewhere_leaves_the_history_of_a_foreign_checkpoint(tmp_path: Path) -> None:
     for name, seed in (("a", 0), ("b", 3)):
         watched(tmp_path / name, seed=seed)
-    history = {path.name: path.read_bytes() for path in (tmp_path / "b" / "checkpoint-4" / "forgetwatch").iterdir()}
+    history = {
+        path.name: path.read_bytes()
+        for path in (tmp_path / "b" / "checkpoint-4" / "forgetwatch").iterdir()
+    }
     run = described(tmp_path / "b")["run"]
-    again = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(60), every=4)], network=model(TOK), **SAVES)
+    again = trainer(
+        tmp_path / "b",
+        callbacks=[ForgetWatchCallback(probe(60), every=4)],
+        network=model(TOK),
+        **SAVES,
+    )
     again.add_callback(At(6, interrupt))  # before the next save
     with pytest.raises(KeyboardInterrupt):
         again.train(resume_from_checkpoint=str(tmp_path / "a" / "checkpoint-4"))
@@ -158,7 +187,9 @@ def test_two_trainings_in_a_folder_are_followed_as_two_runs(
     def saved(step: int, loss: float) -> None:
         folder = runs.save(out, step, of=step if loss == 2.0 else step + 50)
         log = [{"step": 1, "loss": loss}] if logs else []
-        runs.write_state(folder, step, max_steps=8, save_steps=4 if loss == 2.0 else 3, log_history=log)
+        runs.write_state(
+            folder, step, max_steps=8, save_steps=4 if loss == 2.0 else 3, log_history=log
+        )
 
     for step in (4, 8):
         saved(step, 2.0)

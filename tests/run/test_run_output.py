@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 from support import model, probe, snapshot, tokenizer, trained, trainer
 
-from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, compare, load_probe, score
+from forgetwatch import (
+    ForgetWatchCallback,
+    Item,
+    Probe,
+    Trajectory,
+    Watch,
+    compare,
+    load_probe,
+    score,
+)
 from forgetwatch.comparing.document import trajectory_json
 from forgetwatch.errors import WatchError
 from forgetwatch.grading.grader import RULES
@@ -60,7 +69,9 @@ def looked(folder: Path) -> Watch:
     return watch
 
 
-def test_the_page_is_written_again_at_each_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_is_written_again_at_each_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     headings = list[str]()
     monkeypatch.setattr(run_output, "_PAGE_SHARE", 1e9)  # these looks follow within a second
     written = run_output.write_text
@@ -68,10 +79,14 @@ def test_the_page_is_written_again_at_each_look(tmp_path: Path, monkeypatch: pyt
     def noted(path: Path, text: str) -> None:
         written(path, text)
         if path.name == REPORT:
-            headings.append(re.findall(r", step (\d+)(?: of 4)?: ", path.read_text(encoding="utf-8"))[-1])
+            headings.append(
+                re.findall(r", step (\d+)(?: of 4)?: ", path.read_text(encoding="utf-8"))[-1]
+            )
 
     monkeypatch.setattr(run_output, "write_text", noted)
-    trainer(tmp_path, steps=4, callbacks=[ForgetWatchCallback(probe(), every=2, max_overhead=None)]).train()
+    trainer(
+        tmp_path, steps=4, callbacks=[ForgetWatchCallback(probe(), every=2, max_overhead=None)]
+    ).train()
     assert headings == ["2", "4"]
     assert (tmp_path / "_forgetwatch" / REPORT).is_file()
 
@@ -85,7 +100,9 @@ def test_a_page_that_cannot_be_written_is_logged_once_and_the_run_continues(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(run_output, "write_text", full)
-    run = trained(tmp_path, steps=6, callbacks=[ForgetWatchCallback(probe(), every=1, max_overhead=None)])
+    run = trained(
+        tmp_path, steps=6, callbacks=[ForgetWatchCallback(probe(), every=1, max_overhead=None)]
+    )
     assert run.state.global_step == 6
     logged = capsys.readouterr().err
     assert logged.count("writing the report at step") == 1
@@ -94,7 +111,9 @@ def test_a_page_that_cannot_be_written_is_logged_once_and_the_run_continues(
     assert not (tmp_path / "_forgetwatch" / REPORT).exists()
 
 
-def test_a_page_that_would_exceed_its_share_of_the_time_is_left_out(tmp_path: Path, clock: Clock) -> None:
+def test_a_page_that_would_exceed_its_share_of_the_time_is_left_out(
+    tmp_path: Path, clock: Clock
+) -> None:
     watch, page = looked(tmp_path), ReportPage()
     for step in range(1, 5):
         watch.look(model(TOK), TOK, step=step)
@@ -107,17 +126,27 @@ def test_a_page_that_would_exceed_its_share_of_the_time_is_left_out(tmp_path: Pa
     assert clock.drawn == 2
 
 
-def test_the_baseline_of_any_probe_announces_itself_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_baseline_of_any_probe_announces_itself_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     probe().save(tmp_path / "mine.jsonl")
     Watch(tmp_path / "mine.jsonl", tmp_path).look(model(TOK), TOK, step=0)
     Watch(probe(), tmp_path / "once", twice=False).look(model(TOK), TOK, step=0)
-    told = [line for line in capsys.readouterr().err.splitlines() if "items" in line and " of " not in line[:40]]
-    assert told[0].startswith("forgetwatch: baseline: toy, 30 items, then all of them again for the noise")
+    told = [
+        line
+        for line in capsys.readouterr().err.splitlines()
+        if "items" in line and " of " not in line[:40]
+    ]
+    assert told[0].startswith(
+        "forgetwatch: baseline: toy, 30 items, then all of them again for the noise"
+    )
     assert told[-1] == "forgetwatch: baseline: toy, 30 items"
 
 
 def budget_of(**options: Any) -> Budget:
-    return Budget(Schedule.make([1, 2, 3], max_steps=4), overhead=options.get("overhead", 0.02), items=None)
+    return Budget(
+        Schedule.make([1, 2, 3], max_steps=4), overhead=options.get("overhead", 0.02), items=None
+    )
 
 
 def test_the_line_before_the_first_step_has_items_seconds_looks_and_share(tmp_path: Path) -> None:
@@ -125,11 +154,16 @@ def test_the_line_before_the_first_step_has_items_seconds_looks_and_share(tmp_pa
     line = start_line(run, budget, start=95.1, each=10.0)
     assert line == ("toy: 30 items; about 95 s before the first step; 4 looks of 10 s")
     budget.training = 1960.0
-    assert start_line(run, budget, start=1.0, each=10.0).endswith("; 4 looks of 10 s, about 2 % of the run's time")
+    assert start_line(run, budget, start=1.0, each=10.0).endswith(
+        "; 4 looks of 10 s, about 2 % of the run's time"
+    )
 
 
 def test_a_training_that_cannot_be_predicted_says_so_where_looks_take_long(tmp_path: Path) -> None:
-    run, told = looked(tmp_path).run, "; this training cannot be predicted, and its first steps decide which are kept"
+    run, told = (
+        looked(tmp_path).run,
+        "; this training cannot be predicted, and its first steps decide which are kept",
+    )
     assert start_line(run, budget_of(), start=1.0, each=20.0).endswith(told)
     assert told not in start_line(run, budget_of(overhead=None), start=1.0, each=20.0)
 
@@ -165,7 +199,9 @@ def test_the_end_of_a_run_always_has_a_page(tmp_path: Path, clock: Clock) -> Non
 
 
 def test_the_last_look_of_a_fast_run_is_in_its_page(tmp_path: Path) -> None:
-    trainer(tmp_path, steps=5, callbacks=[ForgetWatchCallback(probe(), every=1, max_overhead=None)]).train()
+    trainer(
+        tmp_path, steps=5, callbacks=[ForgetWatchCallback(probe(), every=1, max_overhead=None)]
+    ).train()
     text = (tmp_path / "_forgetwatch" / REPORT).read_text(encoding="utf-8")
     assert ", step 5: " in text
     assert [int(step) for step in re.findall(r'data-group="look:(\d+)"', text)] == [1, 2, 3, 4, 5]
@@ -176,7 +212,9 @@ SAVES = {"save_strategy": "steps", "save_steps": 2}
 
 def old_version() -> Probe:
     """Forty items of `standard` with other prompts."""
-    items = [replace(item, prompt=f"Tell me. {item.prompt}") for item in load_probe("standard").head(40)]
+    items = [
+        replace(item, prompt=f"Tell me. {item.prompt}") for item in load_probe("standard").head(40)
+    ]
     return replace(load_probe("standard"), items=tuple(items))
 
 
@@ -185,7 +223,9 @@ def new_version(name: str) -> Probe:
 
 
 def train(folder: Path, callback: ForgetWatchCallback, *, steps: int) -> None:
-    trainer(folder, steps=steps, callbacks=[callback], **SAVES).train(resume_from_checkpoint=steps > 2)
+    trainer(folder, steps=steps, callbacks=[callback], **SAVES).train(
+        resume_from_checkpoint=steps > 2
+    )
 
 
 def test_a_run_with_a_probe_of_the_users_own_is_not_resumed_with_another(tmp_path: Path) -> None:
@@ -203,7 +243,8 @@ def test_a_run_whose_answers_were_graded_by_other_rules_is_refused(
     train(tmp_path, ForgetWatchCallback(probe, every=2, max_overhead=None), steps=2)
     monkeypatch.undo()
     with pytest.raises(
-        WatchError, match=f"by version 2 of the grading rules, and this forgetwatch has version {RULES}"
+        WatchError,
+        match=f"by version 2 of the grading rules, and this forgetwatch has version {RULES}",
     ):
         train(tmp_path, ForgetWatchCallback(probe, every=2, max_overhead=None), steps=4)
 
@@ -219,16 +260,26 @@ def test_questions_of_the_task_are_counted_apart_and_never_as_forgotten(
     run = trained(tmp_path, callbacks=[asked], steps=4, save_strategy="steps", save_steps=4)
     found = Trajectory.from_run(tmp_path)
     assert found.task is not None
-    assert (found.task.name, [step for step, _ in found.task.values]) == ("mine_accuracy", [0, 2, 4])
+    assert (found.task.name, [step for step, _ in found.task.values]) == (
+        "mine_accuracy",
+        [0, 2, 4],
+    )
     right = float((score(run.model, TOK, questions()).floats("correct") == 1).mean())
     assert found.task.at(4) == pytest.approx(right)
     assert {one.all.n for one in found.comparisons} == {60}
     rows = {row["step"]: row[KEY] for row in run.state.log_history if KEY in row}
     assert rows == {step: found.task.at(step) for step in (0, 2, 4)}
-    assert dict(first_table(found.final, trajectory=found).rows)["new task"].startswith("mine accuracy ")
+    assert dict(first_table(found.final, trajectory=found).rows)["new task"].startswith(
+        "mine accuracy "
+    )
     assert trajectory_json(found)["task"]["name"] == "mine_accuracy"
     # A run that resumes keeps what it asked before.
-    trained(tmp_path, callbacks=[ForgetWatchCallback(probe(60), every=2, task=questions())], steps=6, resume=True)
+    trained(
+        tmp_path,
+        callbacks=[ForgetWatchCallback(probe(60), every=2, task=questions())],
+        steps=6,
+        resume=True,
+    )
     again = Trajectory.from_run(tmp_path).task
     assert again is not None
     assert again.values[:3] == found.task.values
@@ -236,7 +287,9 @@ def test_questions_of_the_task_are_counted_apart_and_never_as_forgotten(
 
 
 def test_the_trainers_figure_is_there_from_its_first_value_to_its_last(tmp_path: Path) -> None:
-    run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(60), every=2)], steps=5, logging_steps=1)
+    run = trained(
+        tmp_path, callbacks=[ForgetWatchCallback(probe(60), every=2)], steps=5, logging_steps=1
+    )
     losses = [(row["step"], row["loss"]) for row in run.state.log_history if "loss" in row]
     found = Trajectory.from_run(tmp_path).task
     assert found is not None
@@ -248,7 +301,12 @@ def test_the_trainers_figure_is_there_from_its_first_value_to_its_last(tmp_path:
     ("rows", "chosen", "name", "falls"),
     [
         ([{"loss": 2.0, "eval_loss": 1.0, "step": 1}], None, "eval_loss", True),
-        ([{"loss": 2.0, "eval_loss": 1.0, "eval_accuracy": 0.5, "step": 1}], None, "eval_accuracy", False),
+        (
+            [{"loss": 2.0, "eval_loss": 1.0, "eval_accuracy": 0.5, "step": 1}],
+            None,
+            "eval_accuracy",
+            False,
+        ),
         ([{"eval_loss": 1.0, "eval_f1": 0.5, "step": 1}], "f1", "eval_f1", False),
         ([{"eval_loss": 1.0, "eval_f1": 0.5, "step": 1}], "eval_f1", "eval_f1", False),
         ([{"loss": 2.0, "reward": 0.5, "step": 1}], None, "reward", False),
@@ -270,7 +328,9 @@ def test_a_loop_of_ones_own_asks_the_task_too(tmp_path: Path) -> None:
     assert [step for step, _ in watch.run.task.values] == [0, 5]
 
 
-@pytest.mark.parametrize(("question", "items", "named"), [(0.01, None, False), (0.2, None, True), (1.0, 100, False)])
+@pytest.mark.parametrize(
+    ("question", "items", "named"), [(0.01, None, False), (0.2, None, True), (1.0, 100, False)]
+)
 def test_the_line_of_a_start_over_a_minute_names_a_trial(
     tmp_path: Path, question: float, items: int | None, named: bool
 ) -> None:

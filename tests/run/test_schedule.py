@@ -29,7 +29,8 @@ def test_a_short_run_has_no_step_twice_and_none_at_a_fraction() -> None:
 
 
 @pytest.mark.parametrize(
-    ("every", "save", "epoch"), [(None, True, False), (10, False, False), ("save", True, False), ("epoch", False, True)]
+    ("every", "save", "epoch"),
+    [(None, True, False), (10, False, False), ("save", True, False), ("epoch", False, True)],
 )
 def test_events_that_are_looked_at(every: Any, save: bool, epoch: bool) -> None:
     made = Schedule.make(every, max_steps=100)
@@ -38,18 +39,24 @@ def test_events_that_are_looked_at(every: Any, save: bool, epoch: bool) -> None:
 
 def test_planned_looks_count_saves_and_epochs_once() -> None:
     saves = event_steps("steps", every=25, epoch=30, max_steps=100)
-    assert Schedule.make(None, max_steps=100, saves=saves).steps == Schedule.make(None, max_steps=100).steps | {25, 75}
+    assert Schedule.make(None, max_steps=100, saves=saves).steps == Schedule.make(
+        None, max_steps=100
+    ).steps | {25, 75}
     epochs = event_steps("epoch", every=7, epoch=32, max_steps=90)  # the last is cut short
     assert epochs == {32, 64}
     assert Schedule.make("epoch", max_steps=90, epochs=epochs).steps == {0, *epochs, 90}
     assert Schedule.make("save", max_steps=90, saves=epochs).steps == {0, *epochs, 90}
-    assert Schedule.make(10, max_steps=90, saves=frozenset({7}), epochs=epochs).steps == set(range(0, 91, 10))
+    assert Schedule.make(10, max_steps=90, saves=frozenset({7}), epochs=epochs).steps == set(
+        range(0, 91, 10)
+    )
     assert event_steps("best", every=10, epoch=30, max_steps=90) == frozenset()
     assert event_steps("epoch", every=10, epoch=None, max_steps=90) == frozenset()
 
 
 def test_default_looks_up_to_the_decision_are_left_out_and_required_ones_and_saves_stay() -> None:
-    made = Schedule.make(None, max_steps=60, saves=frozenset({5, 10, 20}), evaluations=frozenset({4, 40}))
+    made = Schedule.make(
+        None, max_steps=60, saves=frozenset({5, 10, 20}), evaluations=frozenset({4, 40})
+    )
     later = made.starting_after(10)
     assert sorted(later.steps) == [0, 4, 5, 10, 12, 18, 20, 24, 30, 36, 40, 42, 48, 54, 60]
     assert not later.has_look(9, at_save=True)
@@ -69,7 +76,9 @@ def test_default_looks_up_to_the_decision_are_left_out_and_required_ones_and_sav
         (99, [0, *range(20, 101, 10)]),
     ],
 )
-def test_a_thinned_schedule_without_saves_keeps_looks_far_from_each_other(looks: int, steps: list[int]) -> None:
+def test_a_thinned_schedule_without_saves_keeps_looks_far_from_each_other(
+    looks: int, steps: list[int]
+) -> None:
     made = Schedule.make(None, max_steps=100).starting_after(10)
     assert made.fewest == 3
     assert sorted(made.thinned(looks).steps) == steps

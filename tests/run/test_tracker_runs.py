@@ -69,9 +69,15 @@ def test_each_look_is_sent_once_with_the_keys_of_the_callback(
     assert "eval/forget/all/forgotten" in wandb.rows[1][1]
     assert wandb.options["group"] == "mine"
     # Every curve is over the checkpoints' steps, and not over the number of calls.
-    assert wandb.metrics == {"train/global_step": {}, "*": {"step_metric": "train/global_step", "step_sync": True}}
+    assert wandb.metrics == {
+        "train/global_step": {},
+        "*": {"step_metric": "train/global_step", "step_sync": True},
+    }
     assert [step for step, _ in other.rows] == [0, 10]
-    assert other.rows[1][1]["eval_forget/all/forgotten"] == wandb.rows[1][1]["eval/forget/all/forgotten"]
+    assert (
+        other.rows[1][1]["eval_forget/all/forgotten"]
+        == wandb.rows[1][1]["eval/forget/all/forgotten"]
+    )
     assert (wandb.ended, other.ended) == (1, 1)
     # A follower that continues sends the new look only, to the same run of W&B.
     runs.save(tmp_path, 20)
@@ -113,7 +119,10 @@ def test_nothing_is_sent_unasked_and_a_tracker_that_fails_stops_nothing(
     runs.save(tmp_path, 20)
     made = runs.followed(tmp_path, base, report_to=("wandb",))
     assert made.scored == [20]
-    assert "sending the row at step 20 failed, following continues: no network" in capsys.readouterr().err
+    assert (
+        "sending the row at step 20 failed, following continues: no network"
+        in capsys.readouterr().err
+    )
     folder = made.watch.run.folder
     assert json.loads((folder.path / trackers.SENT).read_text()) == {"run": folder.run, "wandb": []}
 
@@ -127,11 +136,16 @@ def test_tensorboard_gets_the_rows_on_their_steps(tmp_path: Path, base: Path) ->
     (path,) = made.watch.run.folder.path.rglob("events.out.tfevents.*")
     events = EventAccumulator(str(path)).Reload()
     found = events.Scalars("eval/forget/all/forgotten")
-    assert [(event.step, event.value) for event in found] == [(0, 0), (10, made.watch.comparisons[10].all.forgotten)]
+    assert [(event.step, event.value) for event in found] == [
+        (0, 0),
+        (10, made.watch.comparisons[10].all.forgotten),
+    ]
 
 
 @pytest.mark.parametrize(("name", "near"), [("wandbb", ", did you mean 'wandb'"), ("paper", "")])
-def test_an_unknown_tracker_is_refused_at_once(tmp_path: Path, base: Path, name: str, near: str) -> None:
+def test_an_unknown_tracker_is_refused_at_once(
+    tmp_path: Path, base: Path, name: str, near: str
+) -> None:
     with pytest.raises(WatchError, match=rf"--report-to {name}: needed one of aim, .*{near}"):
         runs.follower(tmp_path, base, report_to=(name,))
 
@@ -146,11 +160,18 @@ def test_a_tracker_that_is_not_installed_is_refused_at_once(
 
 @pytest.mark.parametrize(
     ("names", "got"),
-    [((), "no --report-to"), (("tensorboard",), "tensorboard"), (("wandb", "mlflow"), "wandb, mlflow")],
+    [
+        ((), "no --report-to"),
+        (("tensorboard",), "tensorboard"),
+        (("wandb", "mlflow"), "wandb, mlflow"),
+    ],
 )
 def test_a_run_is_resumed_in_one_tracker_that_can(
     tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], got: str
 ) -> None:
     monkeypatch.setattr(trackers, "get_available_trackers", lambda: list(names))
-    with pytest.raises(WatchError, match=rf"--resume-run x1: needed one of mlflow, trackio, wandb as .*, got {got}$"):
+    with pytest.raises(
+        WatchError,
+        match=rf"--resume-run x1: needed one of mlflow, trackio, wandb as .*, got {got}$",
+    ):
         runs.follower(tmp_path, base, report_to=names, resume_run="x1")

@@ -23,8 +23,12 @@ from forgetwatch.comparing.verdict import estimated
 from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, flipped_rows
 
 pytestmark = [  # both within MLflow
-    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:For backward compatibility, 'str' dtypes are included:DeprecationWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"
+    ),
+    pytest.mark.filterwarnings(
+        "ignore:For backward compatibility, 'str' dtypes are included:DeprecationWarning"
+    ),
 ]
 
 STEPS = 4
@@ -108,14 +112,26 @@ class WandB:
                 if record.WhichOneof("record_type") == "alert":
                     read.alerts.append(record.alert.text)
                 if record.WhichOneof("record_type") == "summary":
-                    values = {"/".join(item.nested_key) or item.key: item.value_json for item in record.summary.update}
-                    read.texts |= {name: json.loads(value) for name, value in values.items() if name in TEXTS}
+                    values = {
+                        "/".join(item.nested_key) or item.key: item.value_json
+                        for item in record.summary.update
+                    }
+                    read.texts |= {
+                        name: json.loads(value) for name, value in values.items() if name in TEXTS
+                    }
                 if record.WhichOneof("record_type") == "history":
-                    row = {"/".join(item.nested_key) or item.key: item.value_json for item in record.history.item}
+                    row = {
+                        "/".join(item.nested_key) or item.key: item.value_json
+                        for item in record.history.item
+                    }
                     values = {name: json.loads(value) for name, value in row.items()}
                     step = values["train/global_step"]
-                    read.rows += [(step, name, v) for name, v in values.items() if isinstance(v, (int, float))]
-        for path in sorted(folder.glob("wandb/offline-run-*/files/media/table/forgetwatch/flipped*.json")):
+                    read.rows += [
+                        (step, name, v) for name, v in values.items() if isinstance(v, (int, float))
+                    ]
+        for path in sorted(
+            folder.glob("wandb/offline-run-*/files/media/table/forgetwatch/flipped*.json")
+        ):
             table = json.loads(path.read_text())
             read.tables.append(cells(table["columns"], table["data"]))
         return read
@@ -152,11 +168,17 @@ class TensorBoard:
         files = sorted(folder.rglob("events.out.tfevents.*"))
         read = Read(runs=len(files))
         for path in files:
-            events = EventAccumulator(str(path), size_guidance={"scalars": 0, "tensors": 0}).Reload()
+            events = EventAccumulator(
+                str(path), size_guidance={"scalars": 0, "tensors": 0}
+            ).Reload()
             for name in events.Tags()["scalars"]:
                 read.rows += [(event.step, name, event.value) for event in events.Scalars(name)]
-            for name in [name for name in TEXTS if f"{name}/text_summary" in events.Tags()["tensors"]]:
-                read.texts[name] = events.Tensors(f"{name}/text_summary")[-1].tensor_proto.string_val[0].decode()
+            for name in [
+                name for name in TEXTS if f"{name}/text_summary" in events.Tags()["tensors"]
+            ]:
+                read.texts[name] = (
+                    events.Tensors(f"{name}/text_summary")[-1].tensor_proto.string_val[0].decode()
+                )
             for event in events.Tensors("forgetwatch/flipped/text_summary"):
                 read.table_steps.add(event.step)
                 header, _, *rows = event.tensor_proto.string_val[0].decode().splitlines()
@@ -170,7 +192,9 @@ class Trackio:
     def prepare(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         patch.setenv("TRACKIO_DIR", str(folder / "trackio"))
         for name in [name for name in sys.modules if name.split(".")[0] == "trackio"]:
-            patch.delitem(sys.modules, name)  # it reads its folder when it is imported, and TRL imports it
+            patch.delitem(
+                sys.modules, name
+            )  # it reads its folder when it is imported, and TRL imports it
         trackio = pytest.importorskip("trackio")
         assert folder / "trackio" == trackio.utils.TRACKIO_DIR
 
@@ -185,11 +209,15 @@ class Trackio:
             read.runs += 1
             for row in SQLiteStorage.get_logs("huggingface", run["name"]):
                 step, table = row["train/global_step"], row.get("forgetwatch/flipped")
-                read.rows += [(step, name, v) for name, v in row.items() if isinstance(v, (int, float))]
+                read.rows += [
+                    (step, name, v) for name, v in row.items() if isinstance(v, (int, float))
+                ]
                 if table is not None:
                     read.table_steps.add(step)
                     shown = table["_value"]
-                    read.tables.append(cells(shown[0] if shown else (), (each.values() for each in shown)))
+                    read.tables.append(
+                        cells(shown[0] if shown else (), (each.values() for each in shown))
+                    )
         return read
 
 
@@ -221,13 +249,20 @@ class MLflow:
         return read
 
 
-TRACKERS = {"wandb": WandB(), "tensorboard": TensorBoard(), "trackio": Trackio(), "mlflow": MLflow()}
+TRACKERS = {
+    "wandb": WandB(),
+    "tensorboard": TensorBoard(),
+    "trackio": Trackio(),
+    "mlflow": MLflow(),
+}
 
 
 class Ruin(TrainerCallback):
     """Throws the weights away after the first step."""
 
-    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+    def on_step_end(
+        self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any
+    ) -> None:
         if state.global_step == 1:
             with torch.no_grad():
                 for weight in model.parameters():
@@ -248,7 +283,10 @@ def known() -> Probe:
         for item in probe()
     ]
     chosen = score(model(tok), tok, Probe(items, name="draft")).ints("chosen")
-    return Probe([dataclasses.replace(item, answer=int(c)) for item, c in zip(items, chosen, strict=True)], name="own")
+    return Probe(
+        [dataclasses.replace(item, answer=int(c)) for item, c in zip(items, chosen, strict=True)],
+        name="own",
+    )
 
 
 @dataclass
@@ -266,21 +304,31 @@ class Tracked:
 
 def words_in(folder: Path) -> set[str]:
     """Those of the items' words that stand in any file, other than those of the run folder itself."""
-    files = [path for path in folder.rglob("*") if path.is_file() and "_forgetwatch" not in path.parts]
+    files = [
+        path for path in folder.rglob("*") if path.is_file() and "_forgetwatch" not in path.parts
+    ]
     return {word for word in SECRETS for path in files if word.encode() in path.read_bytes()}
 
 
 @pytest.fixture(scope="module", params=TRACKERS)
-def tracked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracked]:
+def tracked(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Tracked]:
     folder, tracker = tmp_path_factory.mktemp(request.param), TRACKERS[request.param]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         tracker.prepare(folder, patch)
 
         def train(name: str, **options: Any) -> Any:
-            callback = ForgetWatchCallback(known(), every=2, max_overhead=None, strict=True, **options)
+            callback = ForgetWatchCallback(
+                known(), every=2, max_overhead=None, strict=True, **options
+            )
             run = trained(
-                folder / name, callbacks=[callback, Ruin()], steps=STEPS, logging_steps=1, report_to=[request.param]
+                folder / name,
+                callbacks=[callback, Ruin()],
+                steps=STEPS,
+                logging_steps=1,
+                report_to=[request.param],
             )
             tracker.end()
             return run
@@ -288,7 +336,9 @@ def tracked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         run = train("plain")
         read, told = tracker.read(folder), words_in(folder)
         files = folder / "plain" / "_forgetwatch"
-        before, after = (load_snapshot(files / f"{name}.parquet") for name in ("baseline", f"step-{STEPS:06d}"))
+        before, after = (
+            load_snapshot(files / f"{name}.parquet") for name in ("baseline", f"step-{STEPS:06d}")
+        )
         flipped = cells(*flipped_rows(flips(before, after), texts=False))
         train("shared", share_text=True)
         yield Tracked(tracker, run, read, flipped, told, tracker.read(folder), words_in(folder))
@@ -308,7 +358,9 @@ def test_every_look_arrives_once_at_its_step(tracked: Tracked) -> None:
 
 @pytest.mark.full("mlflow", reason="further trackers")
 @pytest.mark.parametrize("key", ["__", "数学"])
-def test_the_numbers_of_a_category_arrive_under_its_name_in_any_script(tracked: Tracked, key: str) -> None:
+def test_the_numbers_of_a_category_arrive_under_its_name_in_any_script(
+    tracked: Tracked, key: str
+) -> None:
     name = f"eval_forget/{key}/forgotten"
     logged = {row["step"]: row[name] for row in tracked.run.state.log_history if name in row}
     assert sorted(logged) == LOOKS
@@ -345,7 +397,10 @@ def test_a_look_alerts_at_most_once_and_no_finding_twice(tracked: Tracked) -> No
         pytest.skip("the tracker has no alerts")
     assert 0 < len(tracked.read.alerts) < len(LOOKS)
     lost = sum(row[0] == "forgotten" for row in tracked.flipped[1:])
-    for once in (f" and {lost - 4} more, which must pass, were right and are wrong at step 2", "ALARM: all"):
+    for once in (
+        f" and {lost - 4} more, which must pass, were right and are wrong at step 2",
+        "ALARM: all",
+    ):
         assert sum(once in text for text in tracked.read.alerts) == 1
 
 
@@ -358,7 +413,8 @@ def test_the_verdict_and_the_last_alarm_arrive_as_texts(tracked: Tracked) -> Non
         verdict,
     )
     assert re.match(
-        r"ALARM: all -.* points \(step 2\).*\nguard: all accuracy -.* points .*: beyond the limit at step 2", alarm
+        r"ALARM: all -.* points \(step 2\).*\nguard: all accuracy -.* points .*: beyond the limit at step 2",
+        alarm,
     )
 
 
@@ -371,7 +427,9 @@ def test_at_learning_rate_zero_every_curve_is_flat_although_the_budget_cuts_the_
     tracker = TRACKERS[name]
     tracker.prepare(tmp_path, monkeypatch)
     watch = ForgetWatchCallback(probe(400), max_overhead=1e-6, strict=True)
-    trained(tmp_path, callbacks=[watch], steps=30, learning_rate=0.0, logging_steps=10, report_to=[name])
+    trained(
+        tmp_path, callbacks=[watch], steps=30, learning_rate=0.0, logging_steps=10, report_to=[name]
+    )
     tracker.end()
     read = tracker.read(tmp_path)
     curves: dict[str, list[tuple[int, float]]] = {}
@@ -390,8 +448,12 @@ def test_at_learning_rate_zero_every_curve_is_flat_although_the_budget_cuts_the_
         # As logged: the point at step 0 comes first, although it is sent after step 10.
         assert [step for step, _ in points] == looks, key
         # Looks of fewer items have other batches: scores differ in the last bits, and counts do not.
-        assert [value for _, value in points] == pytest.approx([points[0][1]] * len(looks), abs=1e-9), key
-    first = {key.rpartition("/")[2]: points[0][1] for key, points in curves.items() if "/all/" in key}
+        assert [value for _, value in points] == pytest.approx(
+            [points[0][1]] * len(looks), abs=1e-9
+        ), key
+    first = {
+        key.rpartition("/")[2]: points[0][1] for key, points in curves.items() if "/all/" in key
+    }
     whole = load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet").floats("correct")
     assert len(whole) == 250  # nothing is measured and then thrown away
     assert first["accuracy"] == pytest.approx(whole.mean())
@@ -411,7 +473,11 @@ def test_the_configuration_names_what_is_asked_and_one_chart_has_loss_and_gain(
     board.prepare(tmp_path, monkeypatch)
     items = probe(60)
     trained(
-        tmp_path / "run", callbacks=[ForgetWatchCallback(items, every=2)], steps=6, report_to=["wandb"], logging_steps=1
+        tmp_path / "run",
+        callbacks=[ForgetWatchCallback(items, every=2)],
+        steps=6,
+        report_to=["wandb"],
+        logging_steps=1,
     )
     board.end()
     configs, charts, summary = dict[str, Any](), list[str](), dict[str, Any]()
@@ -421,13 +487,17 @@ def test_the_configuration_names_what_is_asked_and_one_chart_has_loss_and_gain(
                 configs["/".join(one.nested_key) or one.key] = json.loads(one.value_json)
             for one in record.history.item if record.WhichOneof("record_type") == "history" else ():
                 charts.append("/".join(one.nested_key) or one.key)
-            for one in record.summary.update if record.WhichOneof("record_type") == "summary" else ():
+            for one in (
+                record.summary.update if record.WhichOneof("record_type") == "summary" else ()
+            ):
                 summary["/".join(one.nested_key) or one.key] = json.loads(one.value_json)
     about = configs["forgetwatch"]
     assert (about["name"], about["fingerprint"], about["items"]) == ("toy", items.fingerprint, 60)
     assert about["version"]
     assert charts.count("forgetwatch/loss_and_gain_table/_type") == 1  # once, at the end
-    changes = [100 * estimated(one.all)[0] for one in Trajectory.from_run(tmp_path / "run").comparisons]
+    changes = [
+        100 * estimated(one.all)[0] for one in Trajectory.from_run(tmp_path / "run").comparisons
+    ]
     assert summary["forgetwatch/worst_net_change_points"] == pytest.approx(min(changes))
 
 
@@ -446,7 +516,9 @@ def test_a_follower_is_in_the_group_of_the_training_or_continues_its_run(
     (training,) = runs_of(tmp_path)
     saved_runs.followed(out, base, report_to=("wandb",), group="mine")
     board.end()
-    saved_runs.followed(out, base, run=tmp_path / "again", report_to=("wandb",), resume_run=training)
+    saved_runs.followed(
+        out, base, run=tmp_path / "again", report_to=("wandb",), resume_run=training
+    )
     board.end()
     found = runs_of(tmp_path)
     (own,) = found.keys() - {training}
@@ -454,7 +526,14 @@ def test_a_follower_is_in_the_group_of_the_training_or_continues_its_run(
     assert [groups for groups, _ in (found[training], found[own])] == [["mine", ""], ["mine"]]
     for _, metrics in found.values():
         assert metrics["*"] == "train/global_step"
-    assert [step for step, _ in board.read(tmp_path).of("eval/forget/all/forgotten")] == [0, 2, 4, 0, 2, 4]
+    assert [step for step, _ in board.read(tmp_path).of("eval/forget/all/forgotten")] == [
+        0,
+        2,
+        4,
+        0,
+        2,
+        4,
+    ]
 
 
 def runs_of(folder: Path) -> dict[str, tuple[list[str], dict[str, str]]]:
@@ -463,7 +542,9 @@ def runs_of(folder: Path) -> dict[str, tuple[list[str], dict[str, str]]]:
     for path in sorted(folder.glob("wandb/offline-run-*/*.wandb")):
         records = list(WandB.records(path))
         (run,) = {
-            record.run.run_id: record.run for record in records if record.WhichOneof("record_type") == "run"
+            record.run.run_id: record.run
+            for record in records
+            if record.WhichOneof("record_type") == "run"
         }.values()
         groups, metrics = found.setdefault(run.run_id, ([], {}))
         groups.append(run.run_group)

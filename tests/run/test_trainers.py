@@ -21,7 +21,12 @@ STEPS = 4
 
 
 def trainer(
-    method: str, folder: Path, *, callbacks: Sequence[Any] = (), adapter: dict[str, Any] | None = None, **options: Any
+    method: str,
+    folder: Path,
+    *,
+    callbacks: Sequence[Any] = (),
+    adapter: dict[str, Any] | None = None,
+    **options: Any,
 ) -> Any:
     """A trainer of TRL by its name, over a tiny model that is loaded from a folder, with dropout on.
 
@@ -31,7 +36,9 @@ def trainer(
     from peft import LoraConfig
     from transformers import set_seed
 
-    kind = {"SFT": "chat", "DPO": "pair", "KTO": "label", "GRPO": "prompt", "RLOO": "prompt"}[method]
+    kind = {"SFT": "chat", "DPO": "pair", "KTO": "label", "GRPO": "prompt", "RLOO": "prompt"}[
+        method
+    ]
     settings: dict[str, Any] = {
         "max_steps": STEPS,
         "per_device_train_batch_size": 2,
@@ -59,7 +66,9 @@ def trainer(
     set_seed(3)  # adapters are made before the trainer sets its own
     return getattr(trl, f"{method}Trainer")(
         model=str(start),
-        args=getattr(trl, f"{method}Config")(output_dir=str(folder / "run"), **{**settings, **options}),
+        args=getattr(trl, f"{method}Config")(
+            output_dir=str(folder / "run"), **{**settings, **options}
+        ),
         train_dataset=examples(kind),
         processing_class=tok,
         callbacks=list(callbacks),
@@ -68,7 +77,9 @@ def trainer(
     )
 
 
-def plain(folder: Path, network: Any, *, callbacks: Sequence[Any] = (), mlm: bool = False, **options: Any) -> Any:
+def plain(
+    folder: Path, network: Any, *, callbacks: Sequence[Any] = (), mlm: bool = False, **options: Any
+) -> Any:
     """The trainer of transformers itself, for a model that reads tokens."""
     from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
 
@@ -100,8 +111,13 @@ def plain(folder: Path, network: Any, *, callbacks: Sequence[Any] = (), mlm: boo
 
 def weights(run: Any) -> dict[str, str]:
     """Checksum of each parameter's bytes."""
-    raw = {name: weight.detach().contiguous().view(torch.uint8) for name, weight in run.model.named_parameters()}
-    return {name: hashlib.sha256(weight.numpy().tobytes()).hexdigest() for name, weight in raw.items()}
+    raw = {
+        name: weight.detach().contiguous().view(torch.uint8)
+        for name, weight in run.model.named_parameters()
+    }
+    return {
+        name: hashlib.sha256(weight.numpy().tobytes()).hexdigest() for name, weight in raw.items()
+    }
 
 
 def losses(run: Any) -> list[tuple[float, float]]:
@@ -112,7 +128,10 @@ def recomputed(folder: Path) -> dict[int, tuple[int, int]]:
     """The same from the files of the run folder, by their columns of right and wrong."""
     files = folder / "run" / "_forgetwatch"
     before = load_snapshot(files / "baseline.parquet").floats("correct")
-    looks = {int(path.stem.removeprefix("step-")): load_snapshot(path) for path in files.glob("step-*.parquet")}
+    looks = {
+        int(path.stem.removeprefix("step-")): load_snapshot(path)
+        for path in files.glob("step-*.parquet")
+    }
     right = {0: before, **{step: look.floats("correct") for step, look in looks.items()}}
     return {
         step: (int(((before == 1) & (now == 0)).sum()), int(((before == 0) & (now == 1)).sum()))
@@ -135,7 +154,12 @@ def check(run: Any, folder: Path) -> None:
 
 
 @pytest.mark.full(
-    "DPO", "GRPO-full", "GRPO-lora-fp32", "SFT-full-bf16", "SFT-lora-fp32", reason="a training with further settings"
+    "DPO",
+    "GRPO-full",
+    "GRPO-lora-fp32",
+    "SFT-full-bf16",
+    "SFT-lora-fp32",
+    reason="a training with further settings",
 )
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("adapter", [False, True], ids=["full", "lora"])
@@ -174,26 +198,37 @@ def test_weights_and_losses_are_bitwise_those_of_a_run_without_it(
         pytest.param("SFT", {"gradient_accumulation_steps": 2}, id="accumulation"),
         pytest.param(
             "SFT",
-            {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": True}},
+            {
+                "gradient_checkpointing": True,
+                "gradient_checkpointing_kwargs": {"use_reentrant": True},
+            },
             id="checkpointing-reentrant",
         ),
         pytest.param(
             "SFT",
-            {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": False}},
+            {
+                "gradient_checkpointing": True,
+                "gradient_checkpointing_kwargs": {"use_reentrant": False},
+            },
             id="checkpointing",
         ),
         pytest.param("SFT", {"packing": True}, id="packing"),
         pytest.param("SFT", {"adapter": {"use_dora": True}}, id="dora"),
         pytest.param(
             "SFT",
-            {"torch_compile": True, "torch_compile_backend": "aot_eager"},  # the default takes half a minute to compile
+            {
+                "torch_compile": True,
+                "torch_compile_backend": "aot_eager",
+            },  # the default takes half a minute to compile
             id="compile",
             marks=pytest.mark.filterwarnings("ignore"),  # its tracing touches what warns
         ),
         pytest.param("SFT", {"use_liger_kernel": True}, id="liger"),
     ],
 )
-def test_the_curve_is_that_of_the_files(tmp_path: Path, method: str, options: dict[str, Any]) -> None:
+def test_the_curve_is_that_of_the_files(
+    tmp_path: Path, method: str, options: dict[str, Any]
+) -> None:
     if options.get("use_liger_kernel"):
         pytest.importorskip("liger_kernel")
     run = trainer(method, tmp_path, callbacks=[watcher()], **options)
@@ -226,7 +261,9 @@ def test_no_option_of_the_trainer_lets_the_callback_change_weights_or_losses(
 
 
 @pytest.mark.parametrize("bits", [4, 8])
-def test_the_curve_of_an_adapter_on_a_quantised_model_is_that_of_the_files(tmp_path: Path, bits: int) -> None:
+def test_the_curve_of_an_adapter_on_a_quantised_model_is_that_of_the_files(
+    tmp_path: Path, bits: int
+) -> None:
     pytest.importorskip("bitsandbytes")
     from transformers import BitsAndBytesConfig
 
@@ -262,7 +299,9 @@ def test_a_reward_model_is_refused_before_the_first_step(tmp_path: Path) -> None
         processing_class=tok,
         callbacks=[watcher()],
     )
-    with pytest.raises(ForgetwatchError, match=r"Qwen3ForSequenceClassification .*needed a causal language model"):
+    with pytest.raises(
+        ForgetwatchError, match=r"Qwen3ForSequenceClassification .*needed a causal language model"
+    ):
         run.train()
     assert run.state.global_step == 0
 
@@ -309,8 +348,20 @@ def near_on_policy(named: str, folder: Path, *, callbacks: Sequence[Any] = ()) -
     if not hasattr(module, f"{method}Trainer"):
         pytest.skip(f"this TRL has no {method}Trainer")
     settings: dict[str, Any] = {
-        **{"max_steps": STEPS, "per_device_train_batch_size": 2, "logging_steps": 1, "save_strategy": "no"},
-        **{"use_cpu": True, "bf16": False, "report_to": "none", "disable_tqdm": True, "learning_rate": 3e-2, "seed": 3},
+        **{
+            "max_steps": STEPS,
+            "per_device_train_batch_size": 2,
+            "logging_steps": 1,
+            "save_strategy": "no",
+        },
+        **{
+            "use_cpu": True,
+            "bf16": False,
+            "report_to": "none",
+            "disable_tqdm": True,
+            "learning_rate": 3e-2,
+            "seed": 3,
+        },
         **further,
     }
     others: dict[str, Any] = {
@@ -335,9 +386,13 @@ def near_on_policy(named: str, folder: Path, *, callbacks: Sequence[Any] = ()) -
 
 
 @pytest.mark.full(reason="a training with further settings")
-@pytest.mark.filterwarnings("ignore")  # these trainers announce that they are experimental, and more
+@pytest.mark.filterwarnings(
+    "ignore"
+)  # these trainers announce that they are experimental, and more
 @pytest.mark.parametrize("method", NEAR_ON_POLICY)
-def test_a_trainer_on_texts_of_its_model_is_watched_and_left_as_it_is(method: str, tmp_path: Path) -> None:
+def test_a_trainer_on_texts_of_its_model_is_watched_and_left_as_it_is(
+    method: str, tmp_path: Path
+) -> None:
     watched = near_on_policy(method, tmp_path / "with", callbacks=[watcher()])
     watched.train()
     alone = near_on_policy(method, tmp_path / "without")

@@ -23,7 +23,16 @@ from support import model, probe, teach, tokenizer, trained, trainer
 from typer.testing import CliRunner
 
 import forgetwatch.files.table_files
-from forgetwatch import ForgetWatchCallback, Item, Probe, Snapshot, Trajectory, Watch, load_snapshot, score
+from forgetwatch import (
+    ForgetWatchCallback,
+    Item,
+    Probe,
+    Snapshot,
+    Trajectory,
+    Watch,
+    load_snapshot,
+    score,
+)
 from forgetwatch.cli import app
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import ProbeError, ScoringError, WatchError
@@ -80,7 +89,9 @@ def test_the_run_folder_holds_the_run(tmp_path: Path) -> None:
     assert Trajectory.from_run(folder).steps == watch.trajectory().steps == (0, 5, 10)
 
 
-def test_a_step_is_looked_at_once_and_the_log_says_so_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_step_is_looked_at_once_and_the_log_says_so_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     watch, network = Watch(probe(), tmp_path), model(TOK)
     for step in (0, 10):
         first = watch.look(network, TOK, step=step)
@@ -91,11 +102,14 @@ def test_a_step_is_looked_at_once_and_the_log_says_so_once(tmp_path: Path, capsy
         assert logged.count(f"step {step} has its look already; nothing was measured") == 1
 
 
-@pytest.mark.parametrize("step", [0.0, 1.5, True, "../x", None, -1, 10**18, 10**30, np.float64(3), np.bool_(True)])
+@pytest.mark.parametrize(
+    "step", [0.0, 1.5, True, "../x", None, -1, 10**18, 10**30, np.float64(3), np.bool_(True)]
+)
 def test_what_is_no_step_is_refused_before_anything_is_measured(tmp_path: Path, step: Any) -> None:
     watch = Watch(probe(), tmp_path / "new")
     with pytest.raises(
-        WatchError, match=r"^step=.*: needed a whole number of optimizer steps from 0 to 999999999999999999$"
+        WatchError,
+        match=r"^step=.*: needed a whole number of optimizer steps from 0 to 999999999999999999$",
     ):
         watch.look(model(TOK), TOK, step=step)
     assert not watch.comparisons
@@ -107,7 +121,9 @@ def test_an_adopted_baseline_has_lost_nothing(tmp_path: Path) -> None:
     watch.run.adopt(score(model(TOK), TOK, probe()))
     assert watch.run.lost_must_pass(-1) == []
     assert watch.run.pending == ()
-    with pytest.raises(WatchError, match=r"^step=1\.5: needed a whole number of optimizer steps from -1"):
+    with pytest.raises(
+        WatchError, match=r"^step=1\.5: needed a whole number of optimizer steps from -1"
+    ):
         watch.run.lost_must_pass(1.5)  # type: ignore[arg-type]
 
 
@@ -122,7 +138,9 @@ def test_every_step_that_is_taken_resumes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("step", "stored"), [(5, (0, 20)), (0, (0, 20)), (20, (0, 20, 30))])
-def test_a_step_that_falls_is_refused_with_the_remedy(tmp_path: Path, step: int, stored: tuple[int, ...]) -> None:
+def test_a_step_that_falls_is_refused_with_the_remedy(
+    tmp_path: Path, step: int, stored: tuple[int, ...]
+) -> None:
     watch = run(tmp_path, stored)
     says = (
         f"look: needed a step that rises, got step {step} after step {stored[-1]}; call forget_after({step}) if the "
@@ -138,14 +156,20 @@ def test_a_step_that_falls_is_refused_with_the_remedy(tmp_path: Path, step: int,
 
 def test_a_run_does_not_go_back_before_its_baseline(tmp_path: Path) -> None:
     watch = run(tmp_path, (20, 30))
-    with pytest.raises(WatchError, match=r"got step 5 after step 30; count the steps over the whole run"):
+    with pytest.raises(
+        WatchError, match=r"got step 5 after step 30; count the steps over the whole run"
+    ):
         watch.look(model(TOK), TOK, step=5)
-    with pytest.raises(WatchError, match="needed step 20, that of the baseline, or a later one, got 5"):
+    with pytest.raises(
+        WatchError, match="needed step 20, that of the baseline, or a later one, got 5"
+    ):
         watch.forget_after(5)
     assert tuple(watch.comparisons) == (20, 30)
 
 
-def test_saved_weights_may_be_of_any_step_and_the_latest_look_stays_the_latest(tmp_path: Path) -> None:
+def test_saved_weights_may_be_of_any_step_and_the_latest_look_stays_the_latest(
+    tmp_path: Path,
+) -> None:
     watch = run(tmp_path, (0, 20))
     watch.look(model(TOK, seed=1), TOK, step=10, origin={"model": "run/checkpoint-10"})
     assert sorted(watch.comparisons) == [0, 10, 20]
@@ -157,7 +181,10 @@ def renumbered(tok: Any) -> Any:
     from tokenizers import models
 
     words = tok.get_vocab()
-    ids = {word: index if index < 4 else 4 + (index - 3) % (len(words) - 4) for word, index in words.items()}
+    ids = {
+        word: index if index < 4 else 4 + (index - 3) % (len(words) - 4)
+        for word, index in words.items()
+    }
     tok.backend_tokenizer.model = models.WordLevel(ids, unk_token="<unk>")
     return tok
 
@@ -180,7 +207,8 @@ def test_another_tokenizer_is_refused_where_it_encodes_the_questions_otherwise(
         assert watch.look(network, other, step=step).all.retained == first.all.retained
     monkeypatch.undo()
     with pytest.raises(
-        ScoringError, match="the tokenizer at step 30 encodes the questions differently from the one at step 0"
+        ScoringError,
+        match="the tokenizer at step 30 encodes the questions differently from the one at step 0",
     ):
         watch.look(network, renumbered(tokenizer()), step=30)
     assert 30 not in watch.comparisons
@@ -199,7 +227,9 @@ def test_a_tokenizer_that_is_changed_in_place_is_refused_like_another_one(
     watch.look(network, tok, step=1)
     tok.add_tokens([watch.probe.items[0].prompt.split()[-1] + " :", watch.probe.items[0].prompt])
     network.resize_token_embeddings(len(tok))
-    with pytest.raises(ScoringError, match="the tokenizer at step 2 encodes the questions differently"):
+    with pytest.raises(
+        ScoringError, match="the tokenizer at step 2 encodes the questions differently"
+    ):
         watch.look(network, tok, step=2)
     assert sorted(watch.comparisons) == [0, 1]
 
@@ -216,11 +246,23 @@ def test_embeddings_that_become_smaller_than_the_tokenizer_are_named(tmp_path: P
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (lambda network: (TOK, network), "^model: needed a causal language model of transformers, got an object of"),
-        (lambda network: (None, TOK), "^model: needed a causal language model of transformers, got None$"),
+        (
+            lambda network: (TOK, network),
+            "^model: needed a causal language model of transformers, got an object of",
+        ),
+        (
+            lambda network: (None, TOK),
+            "^model: needed a causal language model of transformers, got None$",
+        ),
         (lambda network: (network, None), "^tokenizer: needed the model's tokenizer, got None$"),
-        (lambda network: (network, network), "^tokenizer: needed the model's tokenizer, got an object of type Qwen3"),
-        (lambda network: (network, "gpt2"), "^tokenizer: needed the model's tokenizer, got an object of type str$"),
+        (
+            lambda network: (network, network),
+            "^tokenizer: needed the model's tokenizer, got an object of type Qwen3",
+        ),
+        (
+            lambda network: (network, "gpt2"),
+            "^tokenizer: needed the model's tokenizer, got an object of type str$",
+        ),
     ],
 )
 def test_arguments_of_another_type_are_named(tmp_path: Path, given: Any, says: str) -> None:
@@ -242,12 +284,17 @@ def test_a_new_run_renames_the_old_folder_at_its_first_look_and_logs_it(
     watch = Watch(probe(), tmp_path)
     assert not (tmp_path / "_forgetwatch-1").exists()
     watch.look(model(TOK), TOK, step=0)
-    assert f"the folder of an earlier run is now {tmp_path / '_forgetwatch-1'}" in capsys.readouterr().err
+    assert (
+        f"the folder of an earlier run is now {tmp_path / '_forgetwatch-1'}"
+        in capsys.readouterr().err
+    )
     assert len(list((tmp_path / "_forgetwatch-1").glob("step-*"))) == 2
     assert not list((tmp_path / "_forgetwatch").glob("step-*"))
 
 
-def test_a_baseline_after_the_start_is_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_baseline_after_the_start_is_logged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(tmp_path, steps=(0,))
     assert "baseline is taken at" not in capsys.readouterr().err
     run(tmp_path, steps=(40,))
@@ -341,7 +388,9 @@ def test_a_look_that_met_a_full_disk_is_stored_when_there_is_room(
         nudge(network, step)
     watch.look(network, TOK, step=40)  # of which there is room
     (line,) = (line for line in capsys.readouterr().err.splitlines() if "not stored" in line)
-    assert re.search(r"step 20: scored, and not stored: disk full at .*; it is stored when there is room$", line)
+    assert re.search(
+        r"step 20: scored, and not stored: disk full at .*; it is stored when there is room$", line
+    )
     assert watch.run.pending == (20, 30)
     assert listed(folder) == [0, 10, 40]
     assert "No space left on device" in str(watch.run.store())
@@ -359,7 +408,9 @@ def test_a_look_that_met_a_full_disk_is_stored_when_there_is_room(
     }
 
 
-def test_a_repeated_look_is_stored_if_it_was_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_look_is_stored_if_it_was_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch, disk = run(tmp_path, (0,)), FullDisk(monkeypatch, "step-000010.parquet")
     watch.look(model(TOK), TOK, step=10)
     assert watch.run.pending == (10,)
@@ -385,7 +436,9 @@ def test_what_is_not_stored_is_dropped_with_its_step_and_kept_with_its_rows(
     assert listed(tmp_path / "_forgetwatch") == [0, 10]
 
 
-def test_a_baseline_that_could_not_be_written_is_pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_baseline_that_could_not_be_written_is_pending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk = FullDisk(monkeypatch, "baseline.parquet")
     watch = Watch(probe(), tmp_path)
     assert watch.run.pending == ()
@@ -396,7 +449,9 @@ def test_a_baseline_that_could_not_be_written_is_pending(tmp_path: Path, monkeyp
     assert watch.run.store() is None
     assert watch.run.pending == ()
     assert Trajectory.from_run(tmp_path).steps == (0, 5)
-    assert not (tmp_path / "_forgetwatch-1").exists()  # what was written of the folder is none of an earlier run
+    assert not (
+        tmp_path / "_forgetwatch-1"
+    ).exists()  # what was written of the folder is none of an earlier run
 
 
 def test_a_damaged_look_does_not_stop_a_resume(tmp_path: Path) -> None:
@@ -412,7 +467,9 @@ def test_a_damaged_look_does_not_stop_a_resume(tmp_path: Path) -> None:
 
 def test_resume_with_another_probe_or_without_a_baseline_is_refused(tmp_path: Path) -> None:
     run(tmp_path)
-    with pytest.raises(WatchError, match=r"made with probe 'toy'.*this is probe 'toy'.*probe\.jsonl"):
+    with pytest.raises(
+        WatchError, match=r"made with probe 'toy'.*this is probe 'toy'.*probe\.jsonl"
+    ):
         Watch(probe(29), tmp_path, resume=True)
     with pytest.raises(WatchError, match="its baseline is gone"):
         Watch(probe(), tmp_path / "elsewhere", resume=True)
@@ -442,7 +499,11 @@ def test_the_last_remaining_look_has_its_rows(tmp_path: Path) -> None:
     trajectory = watch.trajectory()
     assert trajectory.last.meta["step"] == trajectory.steps[-1] == 4
     changed = flips(trajectory.baseline, trajectory.last)
-    assert sum(flip.what == "forgotten" for flip in changed) == trajectory.comparisons[-1].all.forgotten > 0
+    assert (
+        sum(flip.what == "forgotten" for flip in changed)
+        == trajectory.comparisons[-1].all.forgotten
+        > 0
+    )
 
 
 def test_a_resume_stores_the_plan_and_the_findings_again(tmp_path: Path) -> None:
@@ -464,12 +525,21 @@ def test_answers_that_vanish_are_logged_at_the_first_look_that_misses_them(
     def failing(self: Watch, *given: Any, **options: Any) -> Snapshot:
         look = measure(self, *given, **options)
         right = [None, *look.table["correct"].to_pylist()[1:]]
-        return replace(look, table=look.table.set_column(look.table.column_names.index("correct"), "correct", [right]))
+        return replace(
+            look,
+            table=look.table.set_column(
+                look.table.column_names.index("correct"), "correct", [right]
+            ),
+        )
 
     monkeypatch.setattr(Watch, "_evaluate", failing)
     for step in (10, 20):
         watch.look(model(TOK), TOK, step=step)
-    lines = [line for line in capsys.readouterr().err.splitlines() if "were scored on one side alone" in line]
+    lines = [
+        line
+        for line in capsys.readouterr().err.splitlines()
+        if "were scored on one side alone" in line
+    ]
     assert len(lines) == 1
     assert lines[0].startswith("forgetwatch: step 10: 1 of ")
 
@@ -516,14 +586,19 @@ def test_the_last_look_with_adapters_asks_the_lost_in_other_words(
     tmp_path: Path, weights: dict[str, torch.Tensor], capsys: pytest.CaptureFixture[str]
 ) -> None:
     peft = pytest.importorskip("peft")
-    lora = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj", "up_proj"], task_type="CAUSAL_LM")
+    lora = peft.LoraConfig(
+        r=4, target_modules=["q_proj", "v_proj", "up_proj"], task_type="CAUSAL_LM"
+    )
     options: dict[str, Any] = {"peft_config": lora, "learning_rate": 5e-2}
     watched = ForgetWatchCallback(probe=probe_of_run_again(), every=3, max_overhead=None)
     run = trained(tmp_path / "a", callbacks=[watched], network=knowing(weights), **options)
     plain = trained(tmp_path / "b", network=knowing(weights), **options)
     pairs = zip(run.model.parameters(), plain.model.parameters(), strict=True)
     assert all(torch.equal(one, other) for one, other in pairs)
-    assert "questions in other words, of the model with and without its adapters" in capsys.readouterr().err
+    assert (
+        "questions in other words, of the model with and without its adapters"
+        in capsys.readouterr().err
+    )
     trajectory = Trajectory.from_run(tmp_path / "a")
     *earlier, last = trajectory.comparisons
     assert not any(look.again for look in earlier)
@@ -532,10 +607,17 @@ def test_the_last_look_with_adapters_asks_the_lost_in_other_words(
     assert 0 < counts.lost <= ITEMS // 16
     assert counts.kept <= counts.lost
     assert last.again.wordings == ("short", "right")
-    marked = {flip.item_id: flip.again for flip in flips(trajectory.baseline, trajectory.last) if flip.again}
+    marked = {
+        flip.item_id: flip.again
+        for flip in flips(trajectory.baseline, trajectory.last)
+        if flip.again
+    }
     assert marked == {item: status for (_, item), status in last.again.status.items()}
     page = (tmp_path / "a" / "_forgetwatch" / "report.html").read_text()
-    assert f"Of {counts.lost} clearly known answers that were lost, {counts.lost_elsewhere} are lost in every" in page
+    assert (
+        f"Of {counts.lost} clearly known answers that were lost, {counts.lost_elsewhere} are lost in every"
+        in page
+    )
     assert last.to_dict()["again"]["lost"] == counts.lost
 
 
@@ -544,15 +626,23 @@ def test_without_adapters_and_with_adapters_of_another_training_nothing_is_asked
 ) -> None:
     peft = pytest.importorskip("peft")
     trained(
-        tmp_path / "a", callbacks=[ForgetWatchCallback(probe=probe_of_run_again(), every=3)], network=knowing(weights)
+        tmp_path / "a",
+        callbacks=[ForgetWatchCallback(probe=probe_of_run_again(), every=3)],
+        network=knowing(weights),
     )
-    lora = peft.LoraConfig(r=4, target_modules=["up_proj"], init_lora_weights=True, task_type="CAUSAL_LM")
+    lora = peft.LoraConfig(
+        r=4, target_modules=["up_proj"], init_lora_weights=True, task_type="CAUSAL_LM"
+    )
     adapted = peft.get_peft_model(knowing(weights), lora)
     with torch.no_grad():
         for name, weight in adapted.named_parameters():
             if "lora_B" in name:
                 weight.normal_()
-    trained(tmp_path / "b", callbacks=[ForgetWatchCallback(probe=probe_of_run_again(), every=3)], network=adapted)
+    trained(
+        tmp_path / "b",
+        callbacks=[ForgetWatchCallback(probe=probe_of_run_again(), every=3)],
+        network=adapted,
+    )
     assert "in other words" not in capsys.readouterr().err
     for name in ("a", "b"):
         assert Trajectory.from_run(tmp_path / name).comparisons[-1].again is None
@@ -567,15 +657,22 @@ def curve(run: Any) -> dict[int, float]:
 
 
 @pytest.mark.parametrize("questions", [0, 30])
-def test_a_run_logs_bits_per_byte_at_every_look(tmp_path: Path, questions: int, capsys: Any) -> None:
+def test_a_run_logs_bits_per_byte_at_every_look(
+    tmp_path: Path, questions: int, capsys: Any
+) -> None:
     items = [*(probe(questions) if questions else ()), *passages()]
-    run = trained(tmp_path, callbacks=[ForgetWatchCallback(Probe(items, name="texts"), every=2, max_overhead=None)])
+    run = trained(
+        tmp_path,
+        callbacks=[ForgetWatchCallback(Probe(items, name="texts"), every=2, max_overhead=None)],
+    )
     shown = capsys.readouterr()
     found = curve(run)
     assert list(found) == [0, 2, 4, 6]
     assert len(set(found.values())) == 4
     stored = Trajectory.from_run(tmp_path)
-    assert [one.all["bits_per_byte_after"] for one in stored.comparisons] == pytest.approx(list(found.values()))
+    assert [one.all["bits_per_byte_after"] for one in stored.comparisons] == pytest.approx(
+        list(found.values())
+    )
     assert "passages   12 passages: " in shown.out
     assert "items are unscored" not in shown.err
     assert "the noise is not known" not in shown.out
@@ -591,7 +688,9 @@ def test_a_resumed_run_keeps_its_passages(tmp_path: Path) -> None:
 
     def watched(steps: int) -> Any:
         options = {"save_strategy": "steps", "save_steps": 3, "steps": steps}
-        return trainer(tmp_path, callbacks=[ForgetWatchCallback(texts, every=3, max_overhead=None)], **options)
+        return trainer(
+            tmp_path, callbacks=[ForgetWatchCallback(texts, every=3, max_overhead=None)], **options
+        )
 
     watched(3).train()
     resumed = watched(6)
@@ -602,21 +701,35 @@ def test_a_resumed_run_keeps_its_passages(tmp_path: Path) -> None:
 
 
 def test_the_commands_read_a_run_of_passages(tmp_path: Path) -> None:
-    trained(tmp_path, callbacks=[ForgetWatchCallback(Probe(passages(), name="texts"), every=3, max_overhead=None)])
+    trained(
+        tmp_path,
+        callbacks=[
+            ForgetWatchCallback(Probe(passages(), name="texts"), every=3, max_overhead=None)
+        ],
+    )
     folder = tmp_path / "_forgetwatch"
-    looks = [str(folder / name) for name in ("baseline.parquet", "step-000003.parquet", "step-000006.parquet")]
+    looks = [
+        str(folder / name)
+        for name in ("baseline.parquet", "step-000003.parquet", "step-000006.parquet")
+    ]
     runner = CliRunner()
     for arguments, says in (
         (["report", str(folder)], "12 passages: "),
         (["report", str(folder), "--detail"], "12 passages: "),
-        (["flips", str(folder)], "none forgotten; the 12 passages have no right answer, and none to flip"),
+        (
+            ["flips", str(folder)],
+            "none forgotten; the 12 passages have no right answer, and none to flip",
+        ),
         (["compare", *looks[:2]], "NO VERDICT"),
         (["compare", *looks], "step 6: passages alone"),
         (["compare", *looks[:2], "--fail-if", "bits_per_byte_change>5"], "gate PASS"),
     ):
         result = runner.invoke(app, arguments)
         assert result.exit_code == 0, (arguments, result.output)
-        assert says in " ".join(result.output.split()) or says in result.output, (arguments, result.output)
+        assert says in " ".join(result.output.split()) or says in result.output, (
+            arguments,
+            result.output,
+        )
     failed = runner.invoke(app, ["compare", *looks[:2], "--fail-if", "bits_per_byte_change>-5"])
     assert failed.exit_code != 0
 

@@ -64,7 +64,10 @@ def test_files_that_somebody_renamed_or_copied_are_never_dropped(tmp_path: Path)
         save_snapshot(snapshot([False, False], meta={"step": 30}), made.path / f"{name}.parquet")
     assert list(made.looks()) == [5, 20]
     made.drop_after(0)
-    assert sorted(path.name for path in made.path.glob("step-*")) == ["step-000020 (1).parquet", "step-final.parquet"]
+    assert sorted(path.name for path in made.path.glob("step-*")) == [
+        "step-000020 (1).parquet",
+        "step-final.parquet",
+    ]
 
 
 def test_the_baseline_is_found_in_the_folder_or_in_the_checkpoint(tmp_path: Path) -> None:
@@ -78,30 +81,41 @@ def test_the_baseline_is_found_in_the_folder_or_in_the_checkpoint(tmp_path: Path
 
 
 @pytest.mark.parametrize("damage", ["other", "cut", "gone"])
-def test_a_baseline_of_another_run_or_none_is_refused_with_the_paths(tmp_path: Path, damage: str) -> None:
+def test_a_baseline_of_another_run_or_none_is_refused_with_the_paths(
+    tmp_path: Path, damage: str
+) -> None:
     made = folder(tmp_path)
     if damage == "cut":
         (made.path / "baseline.parquet").write_bytes(b"PAR1")
     if damage == "gone":
         (made.path / "baseline.parquet").unlink()
     made.run = "another" if damage == "other" else None
-    with pytest.raises(WatchError, match=r"baseline is gone: needed it in .*_forgetwatch/baseline.* or .*checkpoint-9"):
+    with pytest.raises(
+        WatchError,
+        match=r"baseline is gone: needed it in .*_forgetwatch/baseline.* or .*checkpoint-9",
+    ):
         made.baseline(carried=[made.carried(9)])
 
 
 @pytest.fixture
 def limited() -> Iterator[None]:
     """An end after minutes: who opens a pipe to write waits for a reader."""
-    signal.signal(signal.SIGALRM, lambda *_: pytest.fail(f"waited {PATIENCE} s for a pipe to be opened"))
+    signal.signal(
+        signal.SIGALRM, lambda *_: pytest.fail(f"waited {PATIENCE} s for a pipe to be opened")
+    )
     signal.alarm(PATIENCE)
     yield
     signal.alarm(0)
 
 
 @pytest.mark.usefixtures("limited")
-@pytest.mark.parametrize("name", ["probe.jsonl", "baseline.parquet", "null.parquet", "run.json", "step-000005.parquet"])
+@pytest.mark.parametrize(
+    "name", ["probe.jsonl", "baseline.parquet", "null.parquet", "run.json", "step-000005.parquet"]
+)
 @pytest.mark.parametrize("kind", ["folder", "pipe", "link"])
-def test_what_is_no_file_is_put_away_before_a_run_writes(kind: str, name: str, tmp_path: Path) -> None:
+def test_what_is_no_file_is_put_away_before_a_run_writes(
+    kind: str, name: str, tmp_path: Path
+) -> None:
     made = folder(tmp_path, (5, 10))
     (made.path / name).unlink(missing_ok=True)
     other = (made.path / "step-000010.parquet").read_bytes()
@@ -137,7 +151,9 @@ ALL = (0, 5, 10, 15)
 
 
 def look(step: int, lost: int = 0) -> Snapshot:
-    return snapshot([False] * lost + [True] * (ITEMS - lost), meta={"model": "m", "step": step}, k=[4] * ITEMS)
+    return snapshot(
+        [False] * lost + [True] * (ITEMS - lost), meta={"model": "m", "step": step}, k=[4] * ITEMS
+    )
 
 
 def write(folder: Path, *, shift: int = 0) -> Path:
@@ -194,22 +210,33 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
     "looks swapped": (
         swap,
         (0, 10),
-        [r"step-000005.parquet: does not match its name, it holds step 15; it is left out", r"000015.* holds step 5;"],
+        [
+            r"step-000005.parquet: does not match its name, it holds step 15; it is left out",
+            r"000015.* holds step 5;",
+        ],
     ),
     "a look renamed": (
         lambda run: (run / at(15)).rename(run / "step-final.parquet"),
         (0, 5, 10),
-        ["step-final.parquet has not the name of a file that a run writes", "look at step 15 is missing"],
+        [
+            "step-final.parquet has not the name of a file that a run writes",
+            "look at step 15 is missing",
+        ],
     ),
     "a look of another spelling": (
         lambda run: (run / at(15)).rename(run / "step-15.parquet"),
         (0, 5, 10),
-        ["step-15.parquet has not the name of a file that a run writes", "look at step 15 is missing"],
+        [
+            "step-15.parquet has not the name of a file that a run writes",
+            "look at step 15 is missing",
+        ],
     ),
     "a copy beside": (
         lambda run: shutil.copy(run / at(5), run / "step-000005 (1).parquet"),
         ALL,
-        [r"step-000005 \(1\).parquet has not the name of a file that a run writes \(a copy\?\); it is left out"],
+        [
+            r"step-000005 \(1\).parquet has not the name of a file that a run writes \(a copy\?\); it is left out"
+        ],
     ),
     "metadata changed": (
         lambda run: edited(run / at(10), step=11),
@@ -217,7 +244,11 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
         ["step-000010.parquet: its rows and metadata do not match its checksum"],
     ),
     "cut": (lambda run: cut(run / at(10)), (0, 5, 15), ["step-000010.parquet: .*cannot be read"]),
-    "another run's look": (lambda run: other(run, at(10)), (0, 5, 15), ["step-000010.parquet: belongs to another run"]),
+    "another run's look": (
+        lambda run: other(run, at(10)),
+        (0, 5, 15),
+        ["step-000010.parquet: belongs to another run"],
+    ),
     "a second measurement as a look": (
         lambda run: shutil.copy(run / "null.parquet", run / at(10)),
         (0, 5, 15),
@@ -231,7 +262,9 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
     "null of another run": (
         lambda run: other(run, "null.parquet"),
         ALL,
-        ["null.parquet: belongs to another run.*; it is left out; the noise of the measurement is not known"],
+        [
+            "null.parquet: belongs to another run.*; it is left out; the noise of the measurement is not known"
+        ],
     ),
     "the baseline as null": (
         lambda run: shutil.copy(run / "baseline.parquet", run / "null.parquet"),
@@ -241,7 +274,9 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
     "run.json deleted": (
         lambda run: (run / "run.json").unlink(),
         ALL,
-        ["run.json is missing: nothing shows if a look of the run is gone; alarms follow the rule that needs no plan"],
+        [
+            "run.json is missing: nothing shows if a look of the run is gone; alarms follow the rule that needs no plan"
+        ],
     ),
     "plan changed": (
         lambda run: described(run, planned_looks=1),
@@ -265,7 +300,10 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
         ["run.json is missing", "step-000010.parquet: belongs to another run"],
     ),
     "run.json gone, null as a look": (
-        lambda run: ((run / "run.json").unlink(), shutil.copy(run / "null.parquet", run / "step-000000.parquet")),
+        lambda run: (
+            (run / "run.json").unlink(),
+            shutil.copy(run / "null.parquet", run / "step-000000.parquet"),
+        ),
         ALL,
         ["run.json is missing", "step-000000.parquet: does not match its name"],
     ),
@@ -294,7 +332,9 @@ def folder_of(run: Path) -> RunFolder:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_wrong_with_a_folder_is_named_and_nothing_of_it_counts(name: str, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_folder_is_named_and_nothing_of_it_counts(
+    name: str, tmp_path: Path
+) -> None:
     damage, steps, notes = CASES[name]
     run = write(tmp_path / "out")
     damage(run)
@@ -305,7 +345,9 @@ def test_what_is_wrong_with_a_folder_is_named_and_nothing_of_it_counts(name: str
     assert made.planned == (None if any(note.startswith("run.json") for note in made.notes) else 3)
     # Looks that are left have their own numbers.
     kept = {0: 0, 5: 1, 10: 2, 15: 3, 20: 4}
-    assert [found.all.forgotten for found in made.comparisons] == [kept[step] for step in made.steps]
+    assert [found.all.forgotten for found in made.comparisons] == [
+        kept[step] for step in made.steps
+    ]
     shown = CliRunner().invoke(app, ["report", str(run)])
     assert shown.exit_code == 0, shown.output
     lines = [line for line in shown.output.splitlines() if line.startswith("note: ")]
@@ -316,7 +358,10 @@ def test_what_is_wrong_with_a_folder_is_named_and_nothing_of_it_counts(name: str
     ("damage", "says"),
     [
         (lambda run: cut(run / "baseline.parquet"), r"baseline\.parquet: .*cannot be read"),
-        (lambda run: edited(run / "baseline.parquet", model="x"), r"baseline\.parquet: .*do not match its checksum"),
+        (
+            lambda run: edited(run / "baseline.parquet", model="x"),
+            r"baseline\.parquet: .*do not match its checksum",
+        ),
         (lambda run: other(run, "baseline.parquet"), r"baseline\.parquet: belongs to another run"),
         (lambda run: other(run, "run.json"), r"baseline\.parquet: belongs to another run"),
         (
@@ -327,8 +372,14 @@ def test_what_is_wrong_with_a_folder_is_named_and_nothing_of_it_counts(name: str
             lambda run: save_snapshot(snapshot([True] * ITEMS), run / "baseline.parquet"),
             r"baseline\.parquet: its metadata name no step, got None",
         ),
-        (lambda run: save_snapshot(look(0, 5), run / "baseline.parquet"), r"baseline\.parquet: belongs to another run"),
-        (lambda run: described(run, format="forgetwatch/run@9"), r"run\.json: its format is 'forgetwatch/run@9'"),
+        (
+            lambda run: save_snapshot(look(0, 5), run / "baseline.parquet"),
+            r"baseline\.parquet: belongs to another run",
+        ),
+        (
+            lambda run: described(run, format="forgetwatch/run@9"),
+            r"run\.json: its format is 'forgetwatch/run@9'",
+        ),
     ],
 )
 def test_a_folder_without_its_own_baseline_or_of_a_newer_version_is_refused(
@@ -343,14 +394,20 @@ def test_a_folder_without_its_own_baseline_or_of_a_newer_version_is_refused(
     assert "Traceback" not in shown.output
 
 
-def test_a_checkpoint_carries_a_run_folder_of_its_own_with_the_id_of_the_run(tmp_path: Path) -> None:
+def test_a_checkpoint_carries_a_run_folder_of_its_own_with_the_id_of_the_run(
+    tmp_path: Path,
+) -> None:
     run = write(tmp_path)
     (tmp_path / "checkpoint-12").mkdir()
     folder_of(run).carry(12, files="digest")
     carried = tmp_path / "checkpoint-12" / "forgetwatch"
     made = StoredRun.read(carried)
     assert [one.meta["step"] for one in made.looks] == [10]
-    assert (made.notes, made.planned, made.baseline.meta["run"]) == ((), 3, StoredRun.read(run).baseline.meta["run"])
+    assert (made.notes, made.planned, made.baseline.meta["run"]) == (
+        (),
+        3,
+        StoredRun.read(run).baseline.meta["run"],
+    )
 
 
 def test_the_page_the_document_and_markdown_have_the_notes(tmp_path: Path) -> None:
@@ -370,7 +427,9 @@ def probe_run(folder: Path) -> Path:
     named = {"probe": {"name": "toy", "fingerprint": items.fingerprint}}
 
     def from_probe(step: int, lost: int = 0) -> Snapshot:
-        columns = {name: [getattr(item, name) for item in items] for name in ("content_hash", "task")}
+        columns = {
+            name: [getattr(item, name) for item in items] for name in ("content_hash", "task")
+        }
         return snapshot(
             [False] * lost + [True] * (ITEMS - lost),
             meta={"model": "m", "step": step, **named},
@@ -395,8 +454,14 @@ def changed_line(run: Path, old: str, new: str) -> None:
         (lambda run: cut(run / "probe.jsonl"), "line 13: not a JSON object"),
         (lambda run: changed_line(run, "Q :", "q :"), "its items are not those of the run"),
         (lambda run: changed_line(run, '"i1"', '"j1"'), "its items are not those of the run"),
-        (lambda run: changed_line(run, "}", ', "tags": ["x"]}'), "its items are not those of the run"),
-        (lambda run: probe(ITEMS + 1).head(1).save(run / "probe.jsonl"), "its items are not those of the run"),
+        (
+            lambda run: changed_line(run, "}", ', "tags": ["x"]}'),
+            "its items are not those of the run",
+        ),
+        (
+            lambda run: probe(ITEMS + 1).head(1).save(run / "probe.jsonl"),
+            "its items are not those of the run",
+        ),
     ],
 )
 def test_questions_that_are_not_those_of_the_run_are_named_and_not_shown(
@@ -417,13 +482,17 @@ def test_questions_that_are_not_those_of_the_run_are_named_and_not_shown(
 def write_of_resume(folder: Path, steps: tuple[int, ...] = (100, 200, 300, 400)) -> RunFolder:
     looks = {step: look(step, step // 100) for step in steps}
     findings = [GuardFinding("policy", "all accuracy", 200, "a line")]
-    return write_run(folder, probe(ITEMS), look(0), looks, null=look(0, 1), planned=12, findings=findings)
+    return write_run(
+        folder, probe(ITEMS), look(0), looks, null=look(0, 1), planned=12, findings=findings
+    )
 
 
 def resume(folder: Path, *, step: int | None = 400, **known: Any) -> tuple[RunFolder, Resumed]:
     made = RunFolder(folder)
     given: dict[str, Any] = {"run": None, "carried": (), "baseline": None, **known}
-    return made, made.resume(step=step, probe=probe(ITEMS), check=lambda _: None, log=lambda _: None, **given)
+    return made, made.resume(
+        step=step, probe=probe(ITEMS), check=lambda _: None, log=lambda _: None, **given
+    )
 
 
 def described_of_resume(made: RunFolder, resumed: Resumed) -> None:
@@ -440,7 +509,9 @@ def described_of_resume(made: RunFolder, resumed: Resumed) -> None:
         ("run.json", "run.json is missing"),
     ],
 )
-def test_what_a_resume_did_not_find_stays_known_to_readers(tmp_path: Path, name: str, says: str) -> None:
+def test_what_a_resume_did_not_find_stays_known_to_readers(
+    tmp_path: Path, name: str, says: str
+) -> None:
     (write_of_resume(tmp_path).path / name).unlink()
     for _ in range(2):  # once, however often it resumes
         made, resumed = resume(tmp_path)
@@ -511,7 +582,9 @@ def owner(tmp_path: Path) -> RunFolder:
 @contextmanager
 def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that has the folder, killed at the end."""
-    with subprocess.Popen([sys.executable, "-c", HOLDS, str(folder)], stdout=subprocess.PIPE, text=True) as made:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS, str(folder)], stdout=subprocess.PIPE, text=True
+    ) as made:
         assert made.stdout is not None
         assert made.stdout.readline() == "claimed\n"
         try:
@@ -525,7 +598,9 @@ def test_a_folder_that_another_process_has_is_refused_with_its_name_until_that_e
 ) -> None:
     waits = list[str]()
     with holder(tmp_path) as other:
-        with pytest.raises(WatchError, match="needed a folder that no other training uses, and another process"):
+        with pytest.raises(
+            WatchError, match="needed a folder that no other training uses, and another process"
+        ):
             owner.claim(patience=0.3, on_wait=waits.append)
         assert len(waits) == 1
         assert "is in use by another process; waiting" in waits[0]
@@ -533,7 +608,9 @@ def test_a_folder_that_another_process_has_is_refused_with_its_name_until_that_e
     owner.claim(patience=PATIENCE)
 
 
-def test_a_second_training_waits_for_one_that_is_being_stopped(tmp_path: Path, owner: RunFolder) -> None:
+def test_a_second_training_waits_for_one_that_is_being_stopped(
+    tmp_path: Path, owner: RunFolder
+) -> None:
     waits = list[str]()
 
     def stop(sentence: str) -> None:
@@ -546,7 +623,9 @@ def test_a_second_training_waits_for_one_that_is_being_stopped(tmp_path: Path, o
     owner.release()
 
 
-def test_a_process_may_claim_again_and_a_released_folder_is_free(tmp_path: Path, owner: RunFolder) -> None:
+def test_a_process_may_claim_again_and_a_released_folder_is_free(
+    tmp_path: Path, owner: RunFolder
+) -> None:
     owner.claim(patience=0)
     owner.claim(patience=0)
     owner.release()
@@ -608,4 +687,9 @@ def test_two_owners_in_one_process_and_the_end_of_the_last_frees_the_folder(tmp_
 def is_taken(folder: Path) -> bool:
     """Whether another process cannot claim a folder."""
     claim = "import sys; from forgetwatch.run_folder.folder import RunFolder; RunFolder(sys.argv[1]).claim(patience=0)"
-    return subprocess.run([sys.executable, "-c", claim, str(folder)], capture_output=True, check=False).returncode != 0
+    return (
+        subprocess.run(
+            [sys.executable, "-c", claim, str(folder)], capture_output=True, check=False
+        ).returncode
+        != 0
+    )

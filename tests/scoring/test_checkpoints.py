@@ -25,7 +25,9 @@ from forgetwatch.scoring.model_loading import (
 
 def test_a_checkpoint_gives_the_rows_of_the_model_in_memory(saved: Path) -> None:
     tok = tokenizer()
-    assert score_checkpoint(str(saved), probe()).checksum == score(model(tok), tok, probe()).checksum
+    assert (
+        score_checkpoint(str(saved), probe()).checksum == score(model(tok), tok, probe()).checksum
+    )
 
 
 def test_a_checkpoint_is_scored_once(saved: Path, loads: list[str]) -> None:
@@ -38,7 +40,9 @@ def test_a_checkpoint_is_scored_once(saved: Path, loads: list[str]) -> None:
 
 
 @pytest.mark.parametrize("change", [{"norm": "bytes"}, {"name": "other"}])
-def test_another_probe_is_scored_again(saved: Path, loads: list[str], change: dict[str, str]) -> None:
+def test_another_probe_is_scored_again(
+    saved: Path, loads: list[str], change: dict[str, str]
+) -> None:
     score_checkpoint(str(saved), probe())
     score_checkpoint(str(saved), probe(**change))
     assert len(loads) == 2
@@ -57,7 +61,9 @@ def test_other_weights_are_scored_again(saved: Path, loads: list[str]) -> None:
     assert len(loads) == 2
 
 
-def test_another_end_token_ends_other_texts_and_is_scored_again(saved: Path, loads: list[str]) -> None:
+def test_another_end_token_ends_other_texts_and_is_scored_again(
+    saved: Path, loads: list[str]
+) -> None:
     items = [Item(id="1", task="t", prompt="w1 w2", answer="w3", match="contains")]
     written = Probe(items, decoding={"tokens": 6})
     (whole,) = score_checkpoint(str(saved), written).texts("output")
@@ -71,7 +77,9 @@ def test_another_end_token_ends_other_texts_and_is_scored_again(saved: Path, loa
 
 def test_an_adapter_is_scored_on_its_base(saved: Path, tmp_path: Path) -> None:
     network, tok = load_model(str(saved))
-    adapted = get_peft_model(network, LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False))
+    adapted = get_peft_model(
+        network, LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False)
+    )
     adapted.save_pretrained(tmp_path / "adapter")
     expected = score(adapted, tok, probe()).table["choice_logprobs"].to_pylist()
     got = score_checkpoint(str(tmp_path / "adapter"), probe()).table["choice_logprobs"].to_pylist()
@@ -92,14 +100,18 @@ def test_a_model_with_missing_weights_is_refused(saved: Path) -> None:
         score_checkpoint(str(saved), probe())
 
 
-def test_the_cache_folder_follows_the_environment(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_folder_follows_the_environment(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("FORGETWATCH_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(saved.parent / "xdg"))
     score_checkpoint(str(saved), probe())
     assert len(list((saved.parent / "xdg" / "forgetwatch").glob("*.parquet"))) == 1
 
 
-def test_a_cache_that_cannot_be_written_only_warns(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_only_warns(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (saved.parent / "file").write_text("")
     monkeypatch.setenv("FORGETWATCH_CACHE", str(saved.parent / "file"))
     with pytest.warns(UserWarning, match="could not be cached"):
@@ -109,7 +121,9 @@ def test_a_cache_that_cannot_be_written_only_warns(saved: Path, monkeypatch: pyt
 @pytest.mark.filterwarnings("default")  # PEFT's own warning must be refused without pytest's help
 def test_an_adapter_with_missing_weights_is_refused(saved: Path, tmp_path: Path) -> None:
     network, _ = load_model(str(saved))
-    get_peft_model(network, LoraConfig(r=4, target_modules=["q_proj"])).save_pretrained(tmp_path / "adapter")
+    get_peft_model(network, LoraConfig(r=4, target_modules=["q_proj"])).save_pretrained(
+        tmp_path / "adapter"
+    )
     file = tmp_path / "adapter" / "adapter_model.safetensors"
     weights = load_file(file)
     save_file({name: value for name, value in weights.items() if ".layers.0." in name}, file)
@@ -156,9 +170,13 @@ def test_a_model_without_a_tokenizer_can_be_given_one(saved: Path, bare: Path) -
     assert tok.get_vocab() == tokenizer().get_vocab()
 
 
-def test_an_adapter_brings_the_tokenizer_of_a_base_that_has_none(bare: Path, tmp_path: Path) -> None:
+def test_an_adapter_brings_the_tokenizer_of_a_base_that_has_none(
+    bare: Path, tmp_path: Path
+) -> None:
     config = LoraConfig(task_type="CAUSAL_LM", target_modules="all-linear")
-    get_peft_model(AutoModelForCausalLM.from_pretrained(bare), config).save_pretrained(tmp_path / "adapter")
+    get_peft_model(AutoModelForCausalLM.from_pretrained(bare), config).save_pretrained(
+        tmp_path / "adapter"
+    )
     with pytest.raises(ScoringError, match="adapter: it has no tokenizer"):
         load_model(str(tmp_path / "adapter"))
     tokenizer().save_pretrained(tmp_path / "adapter")
@@ -168,19 +186,30 @@ def test_an_adapter_brings_the_tokenizer_of_a_base_that_has_none(bare: Path, tmp
 def test_a_path_at_which_there_is_nothing_is_never_looked_up_as_a_model_id(saved: Path) -> None:
     near = f"{saved}l"
     for act in (load_model, load_outline, weights_identity):
-        with pytest.raises(ScoringError, match=f"^{near}: no such folder, did you mean '{saved.name}'"):
+        with pytest.raises(
+            ScoringError, match=f"^{near}: no such folder, did you mean '{saved.name}'"
+        ):
             act(near)
 
 
 def test_an_index_that_names_a_file_elsewhere_is_refused(tmp_path: Path) -> None:
     index = {"metadata": {}, "weight_map": {"model.embed_tokens.weight": "../../etc/passwd"}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(ScoringError, match=r"names '\.\./\.\./etc/passwd'; needed names of files in the same folder"):
+    with pytest.raises(
+        ScoringError,
+        match=r"names '\.\./\.\./etc/passwd'; needed names of files in the same folder",
+    ):
         check_path(str(tmp_path))
 
 
-def _resaved(folder: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> None:
-    save_file(change(load_file(folder / "model.safetensors")), folder / "model.safetensors", {"format": "pt"})
+def _resaved(
+    folder: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]
+) -> None:
+    save_file(
+        change(load_file(folder / "model.safetensors")),
+        folder / "model.safetensors",
+        {"format": "pt"},
+    )
 
 
 def test_weights_that_the_model_does_not_use_are_named(saved: Path) -> None:
@@ -200,7 +229,10 @@ def test_weights_of_more_layers_than_the_configuration_has_are_named(saved: Path
 
 
 def test_constants_of_older_versions_and_a_value_head_are_not_needed(saved: Path) -> None:
-    more = {"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(2), "v_head.summary.weight": torch.ones(1, 2)}
+    more = {
+        "model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(2),
+        "v_head.summary.weight": torch.ones(1, 2),
+    }
     _resaved(saved, lambda weights: weights | more)
     load_model(str(saved))
 
@@ -210,15 +242,24 @@ def test_an_adapter_of_a_larger_base_is_refused(saved: Path, tmp_path: Path) -> 
     adapted.save_pretrained(tmp_path)
     weights = load_file(tmp_path / "adapter_model.safetensors")
     name, one = next(iter(weights.items()))
-    save_file(weights | {name.replace("layers.0", "layers.9"): one.clone()}, tmp_path / "adapter_model.safetensors")
-    with pytest.raises(ScoringError, match=r"1 weights .*layers\.9.*the base that it was trained on"):
+    save_file(
+        weights | {name.replace("layers.0", "layers.9"): one.clone()},
+        tmp_path / "adapter_model.safetensors",
+    )
+    with pytest.raises(
+        ScoringError, match=r"1 weights .*layers\.9.*the base that it was trained on"
+    ):
         load_model(str(tmp_path))
 
 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("model.safetensors", b"version https://git-lfs.github.com/spec/v1\noid sha256:aa\n", "git lfs pull"),
+        (
+            "model.safetensors",
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:aa\n",
+            "git lfs pull",
+        ),
         ("model.safetensors.index.json", b'{"weight_map": {}}', "two sets of weights"),
         ("pytorch_model_fsdp_0/__0_0.distcp", b"x", "accelerate merge-weights"),
         ("model_world_size_2_rank_0.pt", b"x", "verl.model_merger"),
@@ -228,7 +269,9 @@ def test_an_adapter_of_a_larger_base_is_refused(saved: Path, tmp_path: Path) -> 
         ("model-Q4_K_M.gguf", b"GGUF", "gguf_file='model-Q4_K_M.gguf'"),
     ],
 )
-def test_files_that_are_no_whole_weights_say_what_they_are(saved: Path, name: str, content: bytes, said: str) -> None:
+def test_files_that_are_no_whole_weights_say_what_they_are(
+    saved: Path, name: str, content: bytes, said: str
+) -> None:
     if "safetensors" not in name:
         (saved / "model.safetensors").unlink()
     (saved / name).parent.mkdir(parents=True, exist_ok=True)

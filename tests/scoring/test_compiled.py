@@ -36,7 +36,9 @@ class Backend:
 
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[None]:
-    distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1
+    )
     yield
     distributed.destroy_process_group()
 
@@ -50,7 +52,8 @@ def _nothing_compiled() -> Iterator[None]:
 
 def both() -> Probe:
     generated = [
-        Item(id=f"o{n}", task="open", prompt=f"w{n} " * (n + 1), answer="w1", match="contains") for n in range(4)
+        Item(id=f"o{n}", task="open", prompt=f"w{n} " * (n + 1), answer="w1", match="contains")
+        for n in range(4)
     ]
     return Probe([*probe(12).items, *generated], decoding={"tokens": 4})
 

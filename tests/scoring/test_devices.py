@@ -20,7 +20,13 @@ from architectures import SIZES
 from peft import LoraConfig, get_peft_model
 from ranks import in_processes
 from support import model, probe, tokenizer
-from transformers import AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
+)
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled, set_hf_deepspeed_config
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import AttentionInterface
@@ -52,15 +58,24 @@ EXPECTED = logprobs(score(model(TOK), TOK, probe()))
     "devices",
     [
         {"": "cpu"},
-        {"model.embed_tokens": "cpu", "model.layers.0": "cpu", "model.layers.1": "disk", "model.norm": "disk"}
+        {
+            "model.embed_tokens": "cpu",
+            "model.layers.0": "cpu",
+            "model.layers.1": "disk",
+            "model.norm": "disk",
+        }
         | {"model.rotary_emb": "cpu", "lm_head": "disk"},
         {"model": "disk", "lm_head": "cpu"},
     ],
     ids=["one device", "some layers and the head on the disk", "the body on the disk"],
 )
-def test_a_model_on_several_devices_has_its_log_likelihoods(saved: Path, tmp_path: Path, devices: Any) -> None:
+def test_a_model_on_several_devices_has_its_log_likelihoods(
+    saved: Path, tmp_path: Path, devices: Any
+) -> None:
     network = AutoModelForCausalLM.from_pretrained(saved)
-    network = dispatch_model(network, devices, main_device="cpu", offload_dir=str(tmp_path / "disk"), force_hooks=True)
+    network = dispatch_model(
+        network, devices, main_device="cpu", offload_dir=str(tmp_path / "disk"), force_hooks=True
+    )
     assert logprobs(score(network, TOK, probe())) == EXPECTED
 
 
@@ -71,7 +86,9 @@ def test_a_model_wholly_on_the_disk_has_its_log_likelihoods(saved: Path, tmp_pat
     assert logprobs(score(network, TOK, probe())) == EXPECTED
 
 
-def test_a_device_map_is_passed_on_and_the_model_is_not_moved(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_map_is_passed_on_and_the_model_is_not_moved(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     maps, moves = [], []
     load, move = AutoModelForCausalLM.from_pretrained, torch.nn.Module.to
 
@@ -97,14 +114,29 @@ def test_experts_that_reach_the_disk_are_written_to_a_folder_that_goes_with_the_
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "moe_intermediate_size": 16, "num_hidden_layers": 2}
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "max_position_embeddings": 128}
-    config = Qwen3MoeConfig(vocab_size=len(TOK), num_experts=4, num_experts_per_tok=2, **sizes, **heads)
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "moe_intermediate_size": 16,
+        "num_hidden_layers": 2,
+    }
+    heads = {
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 16,
+        "max_position_embeddings": 128,
+    }
+    config = Qwen3MoeConfig(
+        vocab_size=len(TOK), num_experts=4, num_experts_per_tok=2, **sizes, **heads
+    )
     whole = Qwen3MoeForCausalLM(config).eval()
     whole.save_pretrained(tmp_path / "experts")
     TOK.save_pretrained(tmp_path / "experts")
     names = ["model.embed_tokens", "model.layers.0", "model.norm", "model.rotary_emb", "lm_head"]
-    devices: Any = {**dict.fromkeys(names, "cpu"), "model.layers.1": "disk"}  # as `auto` chooses where memory ends
+    devices: Any = {
+        **dict.fromkeys(names, "cpu"),
+        "model.layers.1": "disk",
+    }  # as `auto` chooses where memory ends
     network, tok = load_model(str(tmp_path / "experts"), loading=Loading(device_map=devices))
     assert {weight.device.type for weight in network.parameters()} == {"cpu", "meta"}
     (folder,) = (tmp_path / "temporary").iterdir()
@@ -125,12 +157,16 @@ def test_an_adapter_has_the_device_map_of_its_base(saved: Path, tmp_path: Path) 
     adapted = get_peft_model(load_model(str(saved))[0], config)
     adapted.save_pretrained(tmp_path / "adapter")
     file = tmp_path / "adapter" / "adapter_config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "base_model_name_or_path": str(saved)}))
+    file.write_text(
+        json.dumps({**json.loads(file.read_text()), "base_model_name_or_path": str(saved)})
+    )
     network, tok = load_model(str(tmp_path / "adapter"), loading=SPREAD)
     assert logprobs(score(network, tok, probe())) == logprobs(score(adapted, TOK, probe()))
 
 
-def test_the_commands_take_a_device_map(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_take_a_device_map(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     maps: list[Any] = []
 
     def load(given: str, *, loading: Loading) -> Any:
@@ -142,7 +178,9 @@ def test_the_commands_take_a_device_map(saved: Path, tmp_path: Path, monkeypatch
     asked = ["--probe", str(tmp_path / "p.jsonl")]
     target = ["-o", str(tmp_path / "s.parquet")]
     runner = CliRunner()
-    runner.invoke(app, ["score", str(saved), *asked, *target, "--device-map", "auto"], catch_exceptions=False)
+    runner.invoke(
+        app, ["score", str(saved), *asked, *target, "--device-map", "auto"], catch_exceptions=False
+    )
     assert logprobs(load_snapshot(tmp_path / "s.parquet")) == EXPECTED
     monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "other"))
     given = ["compare", str(tmp_path / "s.parquet"), str(saved), *asked, "--device-map", "auto"]
@@ -170,7 +208,9 @@ def test_outcomes_of_a_spread_model_are_cached_apart(saved: Path) -> None:
 def test_a_model_that_does_not_fit_is_an_error_with_its_size_and_the_remedy(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    full = Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"))
+    full = Mock(
+        side_effect=torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+    )
     size = sum(weight.numel() * weight.element_size() for weight in model(TOK).parameters())
     monkeypatch.setattr("forgetwatch.scoring.model._GIB", size)
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", full)
@@ -183,22 +223,30 @@ def test_a_model_that_does_not_fit_is_an_error_with_its_size_and_the_remedy(
         load_model(str(saved), loading=SPREAD)
     config, sizes = Zero3(), []
     set_hf_deepspeed_config(config)
-    monkeypatch.setattr(pretrained, "size_of", lambda *_, **__: sizes.append(is_deepspeed_zero3_enabled()) or size)
+    monkeypatch.setattr(
+        pretrained, "size_of", lambda *_, **__: sizes.append(is_deepspeed_zero3_enabled()) or size
+    )
     with pytest.raises(ScoringError, match=r"with 1\.0 GiB of weights"):
         load_model(str(saved))
     assert sizes == [False]
 
 
-def test_a_row_that_does_not_fit_is_an_error_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_does_not_fit_is_an_error_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     network = model(TOK)
-    monkeypatch.setattr(network, "forward", Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory")))
+    monkeypatch.setattr(
+        network, "forward", Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory"))
+    )
     scorer = Scorer(probe(), TOK, network, token_budget=64)
     needed = r"in batches of 64: out of memory with 0\.0 GiB of weights; .*; outside of a training, .*--device-map auto"
     with pytest.raises(ScoringError, match=needed):
         scorer.score(network)
 
 
-def test_the_error_on_memory_touches_only_the_gpus_that_hold_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_on_memory_touches_only_the_gpus_that_hold_the_weights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[Any] = []
 
     def free(device: Any) -> tuple[int, int]:
@@ -214,7 +262,9 @@ def test_the_error_on_memory_touches_only_the_gpus_that_hold_the_weights(monkeyp
         asked.clear()
         with (
             pytest.raises(ScoringError) as found,
-            explain_out_of_memory("scoring", weights=lambda: 2**30, remedy="free memory", **devices),
+            explain_out_of_memory(
+                "scoring", weights=lambda: 2**30, remedy="free memory", **devices
+            ),
         ):
             raise torch.OutOfMemoryError("CUDA out of memory")
         return str(found.value)
@@ -224,13 +274,23 @@ def test_the_error_on_memory_touches_only_the_gpus_that_hold_the_weights(monkeyp
     # The same where no weight is at hand: all of them on the disk.
     assert "; cuda:3 has 2.0 of" in fails(devices=lambda: [torch.device("meta")])
     assert "; cuda:3 has 2.0 of" in fails(devices=lambda: [torch.device("cuda")])
-    said = fails(devices=lambda: [torch.device("cuda", 5), torch.device("cuda", 1), torch.device("cpu")])
-    assert "; cuda:1 has 2.0 of 80.0 GiB free, cuda:5 has 2.0 of 80.0 GiB free, this machine has " in said
+    said = fails(
+        devices=lambda: [torch.device("cuda", 5), torch.device("cuda", 1), torch.device("cpu")]
+    )
+    assert (
+        "; cuda:1 has 2.0 of 80.0 GiB free, cuda:5 has 2.0 of 80.0 GiB free, this machine has "
+        in said
+    )
     assert asked == [1, 5]
     network = model(TOK)
-    monkeypatch.setattr(network, "forward", Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory")))
+    monkeypatch.setattr(
+        network, "forward", Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory"))
+    )
     asked.clear()
-    with pytest.raises(ScoringError, match=r"GiB of weights; this machine has .* outside of a training, `forgetwatch"):
+    with pytest.raises(
+        ScoringError,
+        match=r"GiB of weights; this machine has .* outside of a training, `forgetwatch",
+    ):
         score(network, TOK, probe())
     assert asked == []
 
@@ -340,13 +400,18 @@ found["failed"] = error(lambda: on_main_process(fail))
 @pytest.mark.parametrize("world", [2, 3])
 def test_any_number_of_processes_gets_the_same_bits(world: int, tmp_path: Path) -> None:
     network = model(TOK)
-    alone = {str(n): Scorer(probe(n), TOK, network, token_budget=BUDGET).score(network).checksum for n in (40, 37, 2)}
+    alone = {
+        str(n): Scorer(probe(n), TOK, network, token_budget=BUDGET).score(network).checksum
+        for n in (40, 37, 2)
+    }
     ranks = in_processes(f"budget = {BUDGET}" + _RANK_OF_PROCESSES, tmp_path, world=world)
     assert [rank["checksums"] for rank in ranks] == [alone] * world
     # Where each holds a part of the model: the same rows, and as many calls each.
     assert len({tuple(rank["sharded"]) for rank in ranks}) == 1
     # And where each really does (FSDP in both its forms): the rows of a whole model, read in the same way.
-    whole = Scorer(probe(37), TOK, network, layout="trie", token_budget=BUDGET).score(network).checksum
+    whole = (
+        Scorer(probe(37), TOK, network, layout="trie", token_budget=BUDGET).score(network).checksum
+    )
     for name in ("fsdp2", "fsdp1"):
         assert {tuple(rank[name][:2]) for rank in ranks} == {(whole, "trie")}
         assert len({rank[name][2] for rank in ranks}) == 1
@@ -427,7 +492,9 @@ found["way"] = [snapshot.checksum, snapshot.meta["way"], snapshot.meta["attentio
 def soft_capped() -> Gemma2ForCausalLM:
     """Gemma 2 with a stand-in of a flash kernel, which takes causal rows only and caps the scores."""
 
-    def kernel(module: object, query: object, key: object, value: object, mask: object, **options: object) -> object:
+    def kernel(
+        module: object, query: object, key: object, value: object, mask: object, **options: object
+    ) -> object:
         assert mask is None or mask.ndim == 2 or mask.shape[1] == 1  # type: ignore[attr-defined]
         options["softcap"] = None  # too large here to show
         return sdpa_attention_forward(module, query, key, value, mask, **options)  # type: ignore[arg-type]
@@ -512,7 +579,9 @@ def test_what_one_process_sees_alone_is_decided_for_all(tmp_path: Path) -> None:
     for name in set(first) - {"stderr"}:
         # A process whose call fails makes fewer: between the parts of this model there is no exchange to wait in.
         calls = 3 if name.startswith("memory") else 4
-        assert first[name][:calls] == second[name][:calls], name  # equally many calls: none waits for the other
+        assert first[name][:calls] == second[name][:calls], (
+            name
+        )  # equally many calls: none waits for the other
     # The main process decides what was measured.
     assert first["differs 0"][:2] == first["tree 0"][:2] == [rows, "rows"]
     assert first["differs 0"][2].endswith(": shared rows differ from single ones by 9 nats")

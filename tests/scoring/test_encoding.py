@@ -13,13 +13,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import model, tokenizer
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
 from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ScoringError
 from forgetwatch.progress import Done
-from forgetwatch.scoring.encoding import Encoded, encode, encode_prompts, render, render_prompt, tokenize_continued
+from forgetwatch.scoring.encoding import (
+    Encoded,
+    encode,
+    encode_prompts,
+    render,
+    render_prompt,
+    tokenize_continued,
+)
 from forgetwatch.scoring.scorer import Scorer
 
 
@@ -27,7 +42,9 @@ def encoded(item: Item, tok: Any = None, *, max_length: int = 100, **settings: A
     return encode(Probe([item], **settings), tok or tokenizer(), max_length=max_length)[0]
 
 
-def item(prompt: str = "Q : w1", choices: tuple[str, ...] = (" w2 w3", " w4"), answer: int = 0) -> Item:
+def item(
+    prompt: str = "Q : w1", choices: tuple[str, ...] = (" w2 w3", " w4"), answer: int = 0
+) -> Item:
     return Item(id="1", task="t", prompt=prompt, choices=choices, answer=answer)
 
 
@@ -76,7 +93,10 @@ def test_an_empty_prompt_becomes_a_start_token() -> None:
 
 def test_spaces_at_the_end_of_the_prompt_belong_to_the_choice() -> None:
     tok = bpe()
-    moved, plain = encoded(item("the answer: ", ("yes", "no")), tok), encoded(item("the answer:", (" yes", " no")), tok)
+    moved, plain = (
+        encoded(item("the answer: ", ("yes", "no")), tok),
+        encoded(item("the answer:", (" yes", " no")), tok),
+    )
     assert (moved.context, moved.choices) == (plain.context, plain.choices)
 
 
@@ -101,10 +121,16 @@ def test_context_and_choice_together_are_the_tokens_of_the_whole_text() -> None:
         (item(choices=(" w2", "")), 100, "choice 1 has no text"),
         (item(choices=(" w2", "  ")), 100, "choice 1 has no text"),
         (item("Q " + "w1 " * 9), 10, "11 tokens, and the model reads 10"),
-        (Item(id="1", task="t", prompt="Q", answer="w1", match="exact"), 100, "its answer was not asked for"),
+        (
+            Item(id="1", task="t", prompt="Q", answer="w1", match="exact"),
+            100,
+            "its answer was not asked for",
+        ),
     ],
 )
-def test_an_item_that_cannot_be_scored_has_its_reason(given: Item, max_length: int, says: str) -> None:
+def test_an_item_that_cannot_be_scored_has_its_reason(
+    given: Item, max_length: int, says: str
+) -> None:
     assert encoded(given, max_length=max_length).unscored == says
 
 
@@ -112,7 +138,10 @@ def test_a_choice_that_the_context_swallows_has_no_tokens_of_its_own() -> None:
     tok = bpe()
     whole, head = tok("the answer")["input_ids"], tok("the answe")["input_ids"]
     assert len(whole) <= len(head)  # the letter is merged into the context's tokens
-    assert encoded(item("the answe", ("r", " no")), tok).unscored == "choice 0 has no tokens of its own"
+    assert (
+        encoded(item("the answe", ("r", " no")), tok).unscored
+        == "choice 0 has no tokens of its own"
+    )
 
 
 def test_the_last_token_of_a_choice_is_never_read_and_may_exceed_the_context() -> None:
@@ -122,7 +151,9 @@ def test_the_last_token_of_a_choice_is_never_read_and_may_exceed_the_context() -
 
 
 def test_the_prompt_hash_covers_context_and_choices() -> None:
-    hashes = {encoded(i).prompt_hash for i in (item(), item("Q : w2"), item(choices=(" w2 w3", " w5")))}
+    hashes = {
+        encoded(i).prompt_hash for i in (item(), item("Q : w2"), item(choices=(" w2 w3", " w5")))
+    }
     assert len(hashes) == 3
     assert encoded(item()).prompt_hash == encoded(item(answer=1)).prompt_hash
     assert encoded(item(), scoring="letters").prompt_hash not in hashes
@@ -135,14 +166,30 @@ WORDS = re.findall(
     "Straße ΣΊΣΥΦΟΣ слово ответ 問題 答案 東京都 ค ำถาม 한국어 👩‍👩‍👧 🇨🇱 A. B. C. D. Answer: Question: -- ... "
     ":) __init__ aaaaaaaaaaaaaaa ababababababab ",
 )
-SEPARATORS = [" ", " ", " ", " ", "\n", "\n\n", "  ", "\t", "", " \n ", "\u00a0", "\u3000", "   \n\n    "]
+SEPARATORS = [
+    " ",
+    " ",
+    " ",
+    " ",
+    "\n",
+    "\n\n",
+    "  ",
+    "\t",
+    "",
+    " \n ",
+    "\u00a0",
+    "\u3000",
+    "   \n\n    ",
+]
 SPECIAL = ["<|im_start|>", "<|im_end|>", "<mask>"]
 REAL = Path(os.environ.get("FORGETWATCH_REAL_MODEL", "/nowhere"))
 
 
 def corpus() -> list[str]:
     rng = random.Random(0)
-    return ["".join(rng.choice(WORDS) + rng.choice(SEPARATORS) for _ in range(12)) for _ in range(300)]
+    return [
+        "".join(rng.choice(WORDS) + rng.choice(SEPARATORS) for _ in range(12)) for _ in range(300)
+    ]
 
 
 def byte_level() -> Any:
@@ -150,14 +197,20 @@ def byte_level() -> Any:
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    return trained(backend, trainers.BpeTrainer(vocab_size=700, initial_alphabet=alphabet, show_progress=False))
+    return trained(
+        backend, trainers.BpeTrainer(vocab_size=700, initial_alphabet=alphabet, show_progress=False)
+    )
 
 
 def whole_text_bpe() -> Any:
     """SentencePiece's BPE as converted for Llama: no pre-tokenization, so that a token may span words."""
     backend = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
-    backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    trainer = trainers.BpeTrainer(vocab_size=900, special_tokens=["<unk>"], show_progress=False, max_token_length=16)
+    backend.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=900, special_tokens=["<unk>"], show_progress=False, max_token_length=16
+    )
     return trained(backend, trainer)
 
 
@@ -169,7 +222,11 @@ def metaspace(model: Any, trainer: Any) -> Any:
 
 def unigram_trainer() -> Any:
     return trainers.UnigramTrainer(
-        vocab_size=500, special_tokens=["<unk>"], unk_token="<unk>", show_progress=False, max_piece_length=20
+        vocab_size=500,
+        special_tokens=["<unk>"],
+        unk_token="<unk>",
+        show_progress=False,
+        max_piece_length=20,
     )
 
 
@@ -190,20 +247,30 @@ made = cache(lambda name: TOKENIZERS[name]())
 NAMES = list(TOKENIZERS)
 
 
-def straightforward(texts: Sequence[tuple[str, Sequence[str]]], tok: Any) -> list[tuple[Any, list[Any]]]:
+def straightforward(
+    texts: Sequence[tuple[str, Sequence[str]]], tok: Any
+) -> list[tuple[Any, list[Any]]]:
     """The reference: each whole text by itself, cut after as many ids as its context has."""
 
     texts_of = [[context, *(context + text for text in added)] for context, added in texts]
-    ids = iter(tok([text for row in texts_of for text in row], add_special_tokens=False, verbose=False)["input_ids"])
+    ids = iter(
+        tok([text for row in texts_of for text in row], add_special_tokens=False, verbose=False)[
+            "input_ids"
+        ]
+    )
     rows = [[tuple(next(ids)) for _ in row] for row in texts_of]
     return [(context, [whole[len(context) :] for whole in wholes]) for context, *wholes in rows]
 
 
 def written(*, min_size: int, max_size: int) -> st.SearchStrategy[str]:
-    pair = st.tuples(st.sampled_from([*WORDS, *SPECIAL, "e\u0301", "\u0301"]), st.sampled_from(SEPARATORS))
+    pair = st.tuples(
+        st.sampled_from([*WORDS, *SPECIAL, "e\u0301", "\u0301"]), st.sampled_from(SEPARATORS)
+    )
     pieces = st.lists(pair, min_size=min_size, max_size=max_size)
     any_text = st.text(max_size=4)
-    return st.tuples(pieces, any_text).map(lambda made: "".join(a + b for a, b in made[0]) + made[1])
+    return st.tuples(pieces, any_text).map(
+        lambda made: "".join(a + b for a, b in made[0]) + made[1]
+    )
 
 
 @st.composite
@@ -211,7 +278,9 @@ def prompts(draw: st.DrawFn) -> list[tuple[str, list[str]]]:
     """Contexts, some with a long beginning in common, and what is appended to them."""
     beginning = draw(st.sampled_from(["", "", draw(written(min_size=60, max_size=120))]))
     endings = draw(st.lists(written(min_size=0, max_size=50), min_size=1, max_size=3))
-    appended = st.lists(st.one_of(written(min_size=0, max_size=4), st.sampled_from([" A", "A", "", " ", "\nB"])))
+    appended = st.lists(
+        st.one_of(written(min_size=0, max_size=4), st.sampled_from([" A", "A", "", " ", "\nB"]))
+    )
     return [(beginning + ending, draw(appended)) for ending in endings]
 
 
@@ -235,7 +304,10 @@ def five_shot(items: int = 24) -> list[tuple[str, list[str]]]:
         return "".join(rng.choice(WORDS) + rng.choice(SEPARATORS) for _ in range(words))
 
     shots = text(300)
-    return [(shots + text(30).rstrip() + " end", [" A", " B", "A", "B", " the answer", "\n"]) for _ in range(items)]
+    return [
+        (shots + text(30).rstrip() + " end", [" A", " B", "A", "B", " the answer", "\n"])
+        for _ in range(items)
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -250,8 +322,12 @@ def test_ids_are_those_of_the_whole_texts(name: str, texts: list[tuple[str, list
     [
         lambda row, index: len(row) + index,  # all ids change with the length of the text
         lambda row, index: index,  # ids by position
-        lambda row, index: len(row) if index == 1 else len(row[index]),  # one id at the beginning, that no tail shows
-        lambda row, index: len(row[-1]) if index == len(row) - 20 else len(row[index]),  # far from the end
+        lambda row, index: (
+            len(row) if index == 1 else len(row[index])
+        ),  # one id at the beginning, that no tail shows
+        lambda row, index: (
+            len(row[-1]) if index == len(row) - 20 else len(row[index])
+        ),  # far from the end
     ],
     ids=["length", "position", "beginning", "distance"],
 )
@@ -270,7 +346,11 @@ def test_long_tokens_of_a_repeated_text_are_those_of_the_whole_text() -> None:
     tok = PreTrainedTokenizerFast(tokenizer_object=backend)
     assert max(map(len, tok.get_vocab())) > 96  # longer than a tail
     texts = [("", ["A"])]
-    texts += [("Q:" + run * n, [run * k for k in range(1, 9)]) for run in (" -", " a b") for n in range(40, 140, 7)]
+    texts += [
+        ("Q:" + run * n, [run * k for k in range(1, 9)])
+        for run in (" -", " a b")
+        for n in range(40, 140, 7)
+    ]
     assert tokenize_continued(texts, tok) == straightforward(texts, tok)
 
 
@@ -283,7 +363,9 @@ def encoded_straightforwardly(probe: Probe, tok: Any) -> list[tuple[Any, ...]]:
         context = one.context.rstrip(" ") if one.templated else one.context.rstrip()
         moved = one.context[len(context) :]
         spelled = [text for texts in one.spellings for text in texts]
-        ((ids, rest),) = straightforward([(context, [moved + text for text in (*one.choices, *spelled)])], tok)
+        ((ids, rest),) = straightforward(
+            [(context, [moved + text for text in (*one.choices, *spelled)])], tok
+        )
         choices, others = rest[: len(one.choices)], iter(rest[len(one.choices) :])
         spellings = []
         for choice, texts in zip(choices, one.spellings, strict=True):
@@ -305,18 +387,33 @@ def with_template(tok: Any) -> Any:
 
 @pytest.mark.parametrize("scoring", ["loglikelihood", "letters"])
 @pytest.mark.parametrize("rendering", ["plain", "chat"])
-@pytest.mark.parametrize("name", ["byte-level BPE", "BPE over the whole text", "Unigram", "with BOS", "real"])
+@pytest.mark.parametrize(
+    "name", ["byte-level BPE", "BPE over the whole text", "Unigram", "with BOS", "real"]
+)
 def test_encoded_items_are_those_of_whole_texts(name: str, rendering: Any, scoring: Any) -> None:
     if name == "real" and not REAL.is_dir():
         pytest.skip("no real tokenizer: set FORGETWATCH_REAL_MODEL")
-    given = {"real": lambda: AutoTokenizer.from_pretrained(REAL), "with BOS": lambda: tokenizer(bos=True)}
+    given = {
+        "real": lambda: AutoTokenizer.from_pretrained(REAL),
+        "with BOS": lambda: tokenizer(bos=True),
+    }
     tok = given[name]() if name in given else with_template(made(name))
-    prompts = ["", "Q", " ", *(context + end for context, _ in five_shot(8) for end in ("", " ", "\n", " \n "))]
+    prompts = [
+        "",
+        "Q",
+        " ",
+        *(context + end for context, _ in five_shot(8) for end in ("", " ", "\n", " \n ")),
+    ]
     choices = (" yes", "no", " 東京", " a longer answer of words", "A")
-    items = [Item(id=str(n), task="t", prompt=text, choices=choices, answer=0) for n, text in enumerate(prompts)]
+    items = [
+        Item(id=str(n), task="t", prompt=text, choices=choices, answer=0)
+        for n, text in enumerate(prompts)
+    ]
     probe = Probe(items, rendering=rendering, scoring=scoring)
     encoded = encode(probe, tok, max_length=4096)
-    assert [(one.context, one.choices, one.spellings) for one in encoded] == encoded_straightforwardly(probe, tok)
+    assert [
+        (one.context, one.choices, one.spellings) for one in encoded
+    ] == encoded_straightforwardly(probe, tok)
 
 
 def test_prompts_of_generated_answers_are_those_of_whole_texts() -> None:
@@ -327,7 +424,9 @@ def test_prompts_of_generated_answers_are_those_of_whole_texts() -> None:
     ]
     probe = Probe(items, scoring="generate")
     encoded = encode_prompts(probe, items, tok, max_length=4096)
-    assert [one.context for one in encoded] == [tuple(tok(item.prompt)["input_ids"]) for item in items]
+    assert [one.context for one in encoded] == [
+        tuple(tok(item.prompt)["input_ids"]) for item in items
+    ]
 
 
 def test_equal_token_ids_are_one_object_in_all_items() -> None:
@@ -344,7 +443,10 @@ def test_equal_token_ids_are_one_object_in_all_items() -> None:
 
 def test_a_long_encoding_reports_its_progress() -> None:
     tok, done = tokenizer(), list[Done]()
-    items = [Item(id=str(n), task="t", prompt=f"w{n}", choices=(" A", " B"), answer=0) for n in range(1100)]
+    items = [
+        Item(id=str(n), task="t", prompt=f"w{n}", choices=(" A", " B"), answer=0)
+        for n in range(1100)
+    ]
     encode(Probe(items), tok, max_length=99, progress=done.append)
     assert [one.count for one in done] == [0, 500, 1000, 1100]
     assert (done[-1].share, done[-1].unit) == (1.0, "items encoded")
@@ -354,7 +456,11 @@ def test_a_long_encoding_reports_its_progress() -> None:
 
 
 QUESTION = Item(id="1", task="t", prompt="Q : w1", choices=(" w2 w3", " w4"), answer=0)
-CHAT = ({"role": "user", "content": "w5"}, {"role": "assistant", "content": "w6"}, {"role": "user", "content": "w1"})
+CHAT = (
+    {"role": "user", "content": "w5"},
+    {"role": "assistant", "content": "w6"},
+    {"role": "user", "content": "w1"},
+)
 NEEDS_W = "{% if messages[-1].content[0] != 'w' %}{{ raise_exception('no') }}{% endif %}"
 """Beginning of a template that refuses some questions."""
 
@@ -383,7 +489,9 @@ def test_letters_list_the_choices_in_the_prompt() -> None:
 
 
 def test_choices_that_are_letters_are_not_listed_again() -> None:
-    made = rendered(replace(QUESTION, prompt="... A. x B. y Answer:", choices=("A", "B")), scoring="letters")
+    made = rendered(
+        replace(QUESTION, prompt="... A. x B. y Answer:", choices=("A", "B")), scoring="letters"
+    )
     assert made.context == "... A. x B. y Answer:"
     assert made.choices == ("A", "B")
     assert made.spellings == ((" A",), (" B",))
@@ -399,7 +507,9 @@ def test_chat_wraps_the_prompt_and_the_letter_has_no_space() -> None:
 
 
 def test_chat_messages_keep_their_order_and_the_options_follow_the_last() -> None:
-    made = rendered(replace(QUESTION, prompt=CHAT, choices=("w7", "w8")), scoring="letters", rendering="chat")
+    made = rendered(
+        replace(QUESTION, prompt=CHAT, choices=("w7", "w8")), scoring="letters", rendering="chat"
+    )
     assert made.context.startswith("user : w5 assistant : w6 user : w1\nA. w7\nB. w8\n")
     assert CHAT[2]["content"] == "w1"
 
@@ -408,11 +518,21 @@ def test_chat_messages_keep_their_order_and_the_options_follow_the_last() -> Non
     ("template", "prompt", "system", "reason"),
     [
         ("hello", "w1", None, "the question"),
-        ("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}", "w1", "w9", "the system message"),
+        (
+            "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}",
+            "w1",
+            "w9",
+            "the system message",
+        ),
         ("{{ messages[-1].content }}", CHAT, None, "message 1, of the user"),
         ("{{ messages[0].content }}{{ messages[1].content }}", CHAT, None, "the question"),
         (NEEDS_W + "hello", "w1", None, "the question"),
-        ("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}", CHAT, None, "message 2, of the as"),
+        (
+            "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}",
+            CHAT,
+            None,
+            "message 2, of the as",
+        ),
     ],
 )
 def test_a_template_that_drops_a_part_of_an_item_leaves_it_unscored(
@@ -448,7 +568,10 @@ def test_parts_of_a_message_and_messages_without_text_are_no_text_that_was_dropp
         "{% for m in messages %}{% if m.tool_calls %}call{% elif m.content is string %}{{ m.content }}{% else %}"
         "{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}{% endfor %}"
     )
-    calls = ({"role": "assistant", "content": "w5", "tool_calls": [{"name": "f"}]}, {"role": "user", "content": "w1"})
+    calls = (
+        {"role": "assistant", "content": "w5", "tool_calls": [{"name": "f"}]},
+        {"role": "user", "content": "w1"},
+    )
     for prompt in (parts, silent, calls):
         item = replace(QUESTION, prompt=prompt)
         assert render(item, Probe([item], rendering="chat"), tok).unscored == ""
@@ -470,7 +593,13 @@ def test_chat_needs_a_template() -> None:
 def test_a_template_that_drops_the_question_is_refused_also_where_the_options_differ() -> None:
     """All contexts are the same, and no two rows."""
     items = [
-        Item(id=str(n), task="t", prompt=f"Q : w{n} w{n + 1}", choices=(f" w{n + 30}", f" w{n + 60}"), answer=n % 2)
+        Item(
+            id=str(n),
+            task="t",
+            prompt=f"Q : w{n} w{n + 1}",
+            choices=(f" w{n + 30}", f" w{n + 60}"),
+            answer=n % 2,
+        )
         for n in range(20)
     ]
     tok = tokenizer()

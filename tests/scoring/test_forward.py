@@ -44,10 +44,20 @@ MODELS = {
     "qwen3": lambda: model(TOK),
     "llama": lambda: LlamaForCausalLM(LlamaConfig(**SIZES)),
     "gpt2": lambda: GPT2LMHeadModel(
-        GPT2Config(vocab_size=len(TOK), n_embd=32, n_layer=2, n_head=2, n_positions=64, bos_token_id=3, eos_token_id=1)
+        GPT2Config(
+            vocab_size=len(TOK),
+            n_embd=32,
+            n_layer=2,
+            n_head=2,
+            n_positions=64,
+            bos_token_id=3,
+            eos_token_id=1,
+        )
     ),
     "mistral, window 4": lambda: MistralForCausalLM(MistralConfig(**SIZES, sliding_window=4)),
-    "gemma3, window 4": lambda: Gemma3ForCausalLM(Gemma3TextConfig(**SIZES, head_dim=16, sliding_window=4)),
+    "gemma3, window 4": lambda: Gemma3ForCausalLM(
+        Gemma3TextConfig(**SIZES, head_dim=16, sliding_window=4)
+    ),
 }
 
 
@@ -61,7 +71,13 @@ def test_log_likelihoods_are_those_of_one_row_per_choice(name: str) -> None:
 class _Patched(LlamaForCausalLM):  # type: ignore[misc]
     """A model whose output something has replaced."""
 
-    def forward(self, input_ids: Any = None, attention_mask: Any = None, use_cache: Any = None, **kwargs: Any) -> Any:
+    def forward(
+        self,
+        input_ids: Any = None,
+        attention_mask: Any = None,
+        use_cache: Any = None,
+        **kwargs: Any,
+    ) -> Any:
         shape = (*input_ids.shape, self.config.vocab_size)
         made = {
             "hidden states": torch.zeros(*input_ids.shape, 32),
@@ -87,7 +103,10 @@ def test_outputs_that_are_not_logits_over_the_vocabulary_are_refused(kind: str, 
 
 
 def test_a_model_without_a_language_head_is_refused() -> None:
-    with pytest.raises(ScoringError, match=r"logits of shape .*needed a causal language model with its language head"):
+    with pytest.raises(
+        ScoringError,
+        match=r"logits of shape .*needed a causal language model with its language head",
+    ):
         score(LlamaForSequenceClassification(LlamaConfig(**SIZES)), TOK, probe())
     with pytest.raises(ScoringError, match="needed a causal language model"):
         score(nn.Linear(2, 2), TOK, probe())
@@ -116,31 +135,48 @@ def test_the_head_multiplies_batches_where_only_matrices_are_summed_in_full_prec
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def product(left: torch.Tensor, right: torch.Tensor, *, out_dtype: torch.dtype) -> torch.Tensor:
-        assert (left.ndim, right.ndim) == (2, 2)  # as torch.mm of a CUDA device, which alone takes out_dtype
+        assert (left.ndim, right.ndim) == (
+            2,
+            2,
+        )  # as torch.mm of a CUDA device, which alone takes out_dtype
         return left.to(out_dtype) @ right.to(out_dtype)
 
     network = model(TOK).to(torch.bfloat16).eval()
     layouts: tuple[Literal["rows"] | None, ...] = ("rows", None)
-    plain = [logprobs(Scorer(probe(), TOK, network, layout=layout).score(network)) for layout in layouts]
+    plain = [
+        logprobs(Scorer(probe(), TOK, network, layout=layout).score(network)) for layout in layouts
+    ]
     monkeypatch.setattr("forgetwatch.scoring.head._is_summed_in_fp32", lambda hidden, weight: True)
     monkeypatch.setattr(torch, "mm", product)
-    summed = [logprobs(Scorer(probe(), TOK, network, layout=layout).score(network)) for layout in layouts]
+    summed = [
+        logprobs(Scorer(probe(), TOK, network, layout=layout).score(network)) for layout in layouts
+    ]
     assert np.concatenate(summed) == pytest.approx(np.concatenate(plain), abs=1e-4)
-    network.lm_head.bias = nn.Parameter(torch.ones(len(network.lm_head.weight), dtype=torch.bfloat16))
+    network.lm_head.bias = nn.Parameter(
+        torch.ones(len(network.lm_head.weight), dtype=torch.bfloat16)
+    )
     hidden = torch.randn(2, 3, 32).to(torch.bfloat16)
     with head_in_fp32(network), torch.no_grad():
         logits = network.lm_head(hidden)
     assert torch.allclose(logits, hidden.float() @ network.lm_head.weight.float().T + 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{"target_modules": ["lm_head"]}, {"modules_to_save": ["lm_head"]}])
-def test_a_head_with_an_adapter_or_a_trained_copy_computes_in_full_precision_too(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "options", [{"target_modules": ["lm_head"]}, {"modules_to_save": ["lm_head"]}]
+)
+def test_a_head_with_an_adapter_or_a_trained_copy_computes_in_full_precision_too(
+    options: dict[str, Any],
+) -> None:
     peft = pytest.importorskip("peft")
     adapted = peft.get_peft_model(
-        model(TOK), peft.LoraConfig(r=2, **{"target_modules": ["q_proj"], **options}, init_lora_weights=False)
+        model(TOK),
+        peft.LoraConfig(r=2, **{"target_modules": ["q_proj"], **options}, init_lora_weights=False),
     )
     adapted = adapted.to(torch.bfloat16).eval()
-    head, hidden = adapted.get_base_model().get_output_embeddings(), torch.randn(3, 32).to(torch.bfloat16)
+    head, hidden = (
+        adapted.get_base_model().get_output_embeddings(),
+        torch.randn(3, 32).to(torch.bfloat16),
+    )
     with head_in_fp32(adapted), torch.no_grad():
         logits = head(hidden)
     with torch.no_grad():
@@ -194,7 +230,9 @@ def test_no_batch_is_halved_where_processes_must_make_the_same_calls() -> None:
     encoded = encode(items, TOK, max_length=64)
     batches = plan([item.content_hash for item in items], encoded, token_budget=8192)
     with pytest.raises(torch.OutOfMemoryError):
-        ForwardPass(ModelInfo.of(network), together=True).score(network, batches, encoded, layout="rows")
+        ForwardPass(ModelInfo.of(network), together=True).score(
+            network, batches, encoded, layout="rows"
+        )
 
 
 def causal_only(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -211,7 +249,9 @@ def causal_only(own: Callable[..., Any]) -> Callable[..., Any]:
         seen = position[:, None] >= position[None, :]
         if window := options.get("sliding_window"):
             seen = seen & (position[:, None] - position[None, :] < window)
-        seen = seen[None, None] if mask is None else seen[None, None] & mask[:, None, None, :].bool()
+        seen = (
+            seen[None, None] if mask is None else seen[None, None] & mask[:, None, None, :].bool()
+        )
         return own(module, query, key, value, torch.where(seen, 0.0, lowest), **options)
 
     return attend
@@ -235,9 +275,14 @@ def with_kernel(kind: str, name: str) -> Any:
     return made
 
 
-@pytest.mark.parametrize(("kind", "own"), [("gemma2", capped_attention), ("gpt_oss", sink_attention)])
+@pytest.mark.parametrize(
+    ("kind", "own"), [("gemma2", capped_attention), ("gpt_oss", sink_attention)]
+)
 def test_soft_caps_and_sinks_share_rows_where_a_flash_kernel_trains(
-    kind: str, own: Callable[..., Any], register: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    own: Callable[..., Any],
+    register: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     register("flash_stand_in", causal_only(own))
     # No mask of its own is known for the stand-in, as for a flash kernel.
@@ -250,10 +295,15 @@ def test_soft_caps_and_sinks_share_rows_where_a_flash_kernel_trains(
         assert attention_of(model) == "flash_stand_in"
         # Exactly what the model's own code gives, one row for each choice.
         model.config._attn_implementation = "eager"
-        assert largest_error(model, Scorer(items(), TOK, model, layout=layout, token_budget=budget)) < 1e-4  # type: ignore[arg-type]
+        assert (
+            largest_error(model, Scorer(items(), TOK, model, layout=layout, token_budget=budget))
+            < 1e-4
+        )  # type: ignore[arg-type]
         expected = Scorer(items(), TOK, model, layout="rows").score(model)
         model.config._attn_implementation = "flash_stand_in"
-        for row, same in zip(*(one.table["choice_logprobs"].to_pylist() for one in (snapshot, expected)), strict=True):
+        for row, same in zip(
+            *(one.table["choice_logprobs"].to_pylist() for one in (snapshot, expected)), strict=True
+        ):
             assert row == pytest.approx(same, abs=1e-4)
 
 
@@ -266,7 +316,9 @@ def test_the_snapshot_names_the_attention() -> None:
 
 
 @pytest.mark.parametrize("layout", [None, "trie"])
-def test_eager_attention_reads_smaller_batches(layout: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eager_attention_reads_smaller_batches(
+    layout: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It stores a score for each pair of tokens; with the batches of other kernels it would not fit into memory."""
     monkeypatch.setattr("forgetwatch.scoring.engine._EAGER_TOKENS", 100)
     for attention in ("eager", "sdpa"):
@@ -280,10 +332,18 @@ def test_eager_attention_reads_smaller_batches(layout: Any, monkeypatch: pytest.
 class NoBooleans(LlamaForCausalLM):  # type: ignore[misc]
     """Refuses boolean masks, which sdpa is given."""
 
-    def forward(self, input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None, **rest: Any) -> Any:
+    def forward(
+        self,
+        input_ids: Any = None,
+        attention_mask: Any = None,
+        position_ids: Any = None,
+        **rest: Any,
+    ) -> Any:
         if attention_mask is not None and attention_mask.dtype == torch.bool:
             raise ValueError("needed an additive mask")
-        return super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, **rest)
+        return super().forward(
+            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, **rest
+        )
 
 
 def test_eager_is_tried_where_sdpa_raises() -> None:
@@ -314,7 +374,10 @@ def test_a_later_engine_keeps_the_attention() -> None:
     scorer = Scorer(items(), TOK, model, layout="trie", attention="eager", noise=0.0)
     assert scorer.score(model).meta["attention"] == "eager"
     expected = network("llama", {})
-    assert scorer.score(model).checksum == Scorer(items(), TOK, expected, layout="trie").score(expected).checksum
+    assert (
+        scorer.score(model).checksum
+        == Scorer(items(), TOK, expected, layout="trie").score(expected).checksum
+    )
 
 
 def test_flex_attention_is_not_compiled_for_a_look(register: Callable[..., None]) -> None:

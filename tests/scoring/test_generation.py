@@ -25,7 +25,14 @@ from forgetwatch.errors import ProbeError
 from forgetwatch.grading.grader import grade
 from forgetwatch.scoring import scorer
 from forgetwatch.scoring.encoding import Ids, encode_prompts, render_prompt
-from forgetwatch.scoring.generation import Generated, GeneratedItems, ModelGenerator, answer_text, sample, seeds_of
+from forgetwatch.scoring.generation import (
+    Generated,
+    GeneratedItems,
+    ModelGenerator,
+    answer_text,
+    sample,
+    seeds_of,
+)
 from forgetwatch.scoring.scorer import Scorer
 
 LETTERS = "ABCD"
@@ -36,11 +43,24 @@ def make_tokenizer() -> Any:
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    words = ["<pad>", "<eos>", "<unk>", *(f"{letter}." for letter in LETTERS), *LETTERS, "Q", ":", "Answer:"]
+    words = [
+        "<pad>",
+        "<eos>",
+        "<unk>",
+        *(f"{letter}." for letter in LETTERS),
+        *LETTERS,
+        "Q",
+        ":",
+        "Answer:",
+    ]
     words += ["number", "one", "two", "three", "four", "since", "it", "fits", *WORDS]
-    backend = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="<unk>"))
+    backend = Tokenizer(
+        models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="<unk>")
+    )
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>", eos_token="<eos>")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>", eos_token="<eos>"
+    )
 
 
 TOK = make_tokenizer()
@@ -54,14 +74,18 @@ def taught(start: Any, answers: dict[str, Sequence[str]], *, steps: int) -> Any:
     """The model after learning to write these answers to the facts, by how they are asked."""
     torch.manual_seed(1)
     sizes = {**SIZES, "hidden_size": 64, "intermediate_size": 128, "num_key_value_heads": 4}
-    config = LlamaConfig(**{**sizes, "max_position_embeddings": 64, "vocab_size": len(TOK), "bos_token_id": None})
+    config = LlamaConfig(
+        **{**sizes, "max_position_embeddings": 64, "vocab_size": len(TOK), "bos_token_id": None}
+    )
     network = LlamaForCausalLM(config)
     if start is not None:
         network.load_state_dict(start.state_dict())
     rows = []
     for ask, texts in answers.items():
         probe = letter_probe(ask=ask)
-        for one, text in zip(encode_prompts(probe, probe.items, TOK, max_length=64), texts, strict=True):
+        for one, text in zip(
+            encode_prompts(probe, probe.items, TOK, max_length=64), texts, strict=True
+        ):
             written = TOK(text)["input_ids"] + [1]
             rows.append((list(one.context) + written, [-100] * len(one.context) + written))
     width = max(len(ids) for ids, _ in rows)
@@ -98,7 +122,10 @@ def knows() -> Any:
 def test_the_answer_after_reasoning_is_extracted_from_the_last_line(knows: Any) -> None:
     rows = score(knows, TOK, letter_probe()).table.to_pylist()
     assert [row["output"] for row in rows] == reasoned(facts())
-    assert all(row["correct"] and row["in_form"] and row["forced_correct"] and row["outcome"] == "ok" for row in rows)
+    assert all(
+        row["correct"] and row["in_form"] and row["forced_correct"] and row["outcome"] == "ok"
+        for row in rows
+    )
     cut = score(knows, TOK, letter_probe(tokens=3)).table.to_pylist()
     assert {row["outcome"] for row in cut} == {"truncated"}
     assert not any(row["correct"] for row in cut)
@@ -108,23 +135,33 @@ def test_form_lost_and_knowledge_lost_are_told_apart(knows: Any) -> None:
     probe = letter_probe()
     before = score(knows, TOK, probe)
     words = dict(zip(LETTERS, ("one", "two", "three", "four"), strict=True))
-    form = {"reasoning": [f"number {words[right]}" for right in letters(facts())], "letter": letters(facts())}
+    form = {
+        "reasoning": [f"number {words[right]}" for right in letters(facts())],
+        "letter": letters(facts()),
+    }
     after = score(taught(knows, form, steps=60), TOK, probe)
     assert {row["outcome"] for row in after.table.to_pylist()} == {"no answer"}
     assert after.floats("forced_correct").all()  # the facts are intact
     comparison = compare(before=before, after=after)
     lost = comparison.all
-    assert (lost.forgotten, lost["format_lost"], lost["knowledge_lost"]) == (len(probe), len(probe), 0)
+    assert (lost.forgotten, lost["format_lost"], lost["knowledge_lost"]) == (
+        len(probe),
+        len(probe),
+        0,
+    )
     console = Console(width=100, record=True, file=StringIO())
     console.print(table_of(comparison))
     every = f"{len(probe)} of the {len(probe)} lost answers lost only their form"
     assert every in " ".join(console.export_text().split())
     assert comparison_json(comparison)["groups"][0]["format_lost"] == len(probe)
 
-    wrong = [LETTERS[(LETTERS.index(right) + (n < 10)) % 4] for n, right in enumerate(letters(facts()))]
+    wrong = [
+        LETTERS[(LETTERS.index(right) + (n < 10)) % 4] for n, right in enumerate(letters(facts()))
+    ]
     other = [text[:-1] + letter for text, letter in zip(reasoned(facts()), wrong, strict=True)]
     changed = compare(
-        before=before, after=score(taught(knows, {"reasoning": other, "letter": wrong}, steps=100), TOK, probe)
+        before=before,
+        after=score(taught(knows, {"reasoning": other, "letter": wrong}, steps=100), TOK, probe),
     ).all
     assert (changed.forgotten, changed["format_lost"], changed["knowledge_lost"]) == (10, 0, 10)
 
@@ -142,7 +179,13 @@ def test_generated_answers_are_those_of_greedy_decoding_one_by_one(knows: Any) -
 
 def test_generated_and_scored_items_share_a_probe_and_have_a_line_each(knows: Any) -> None:
     written = [
-        Item(id=f"open{n}", task="open", prompt=f"{item.prompt} Answer:", answer="A", match="contains")
+        Item(
+            id=f"open{n}",
+            task="open",
+            prompt=f"{item.prompt} Answer:",
+            answer="A",
+            match="contains",
+        )
         for n, item in enumerate(facts(6))
     ]
     probe = Probe([*facts(), *written], name="both", decoding={"tokens": 4})
@@ -156,8 +199,13 @@ def test_generated_and_scored_items_share_a_probe_and_have_a_line_each(knows: An
 
 def test_samples_of_an_item_differ_and_repeat_at_each_look() -> None:
     network, tok = model(tokenizer(), dropout=0.0).eval(), tokenizer()
-    items = [Item(id=str(n), task="t", prompt=f"w{n} w{n + 1}", answer="w3", match="contains") for n in range(5)]
-    probe = Probe(items, scoring="generate", decoding=Decoding(tokens=5, temperature=1.0, samples=4))
+    items = [
+        Item(id=str(n), task="t", prompt=f"w{n} w{n + 1}", answer="w3", match="contains")
+        for n in range(5)
+    ]
+    probe = Probe(
+        items, scoring="generate", decoding=Decoding(tokens=5, temperature=1.0, samples=4)
+    )
     one, other = score(network, tok, probe), score(network, tok, probe)
     assert one.checksum == other.checksum
     rows = one.table.to_pylist()
@@ -175,7 +223,15 @@ def test_a_sampled_answer_does_not_depend_on_the_others() -> None:
     assert ModelGenerator(network, tok).generate(prompts[::-1], decoding, seed=3) == whole[::-1]
     assert ModelGenerator(network, tok, token_budget=2).generate(prompts, decoding, seed=3) == whole
     assert ModelGenerator(network, tok).generate(prompts, decoding, seed=4) != whole
-    assert len({one.text for one in ModelGenerator(network, tok).generate(prompts[:1] * 6, decoding, seed=3)}) == 6
+    assert (
+        len(
+            {
+                one.text
+                for one in ModelGenerator(network, tok).generate(prompts[:1] * 6, decoding, seed=3)
+            }
+        )
+        == 6
+    )
 
 
 def test_answers_are_sampled_with_the_models_own_probabilities() -> None:
@@ -191,7 +247,10 @@ def test_answers_are_sampled_with_the_models_own_probabilities() -> None:
         wanted = torch.zeros_like(wanted).index_copy(0, kept, wanted[kept] / wanted[kept].sum())
         decoding = Decoding(tokens=1, temperature=temperature, top_p=top_p)
         written = ModelGenerator(network, tok).generate([(20, 21)] * 4000, decoding, seed=0)
-        found = torch.bincount(torch.tensor([one.tokens[0] for one in written]), minlength=len(wanted)) / 4000
+        found = (
+            torch.bincount(torch.tensor([one.tokens[0] for one in written]), minlength=len(wanted))
+            / 4000
+        )
         assert (found[wanted == 0] == 0).all()
         assert (found - wanted).abs().max() < 4 * (0.25 / 4000) ** 0.5
         assert (found - wanted).abs().sum() < 0.2
@@ -201,10 +260,15 @@ def test_a_text_ends_with_the_tokenizers_end_token_as_well_as_with_the_models() 
     tok = tokenizer()
     network = model(tok, dropout=0.0).eval()
     prompts = [(20 + n,) for n in range(6)]
-    first = [one.tokens[2] for one in ModelGenerator(network, tok).generate(prompts, Decoding(tokens=6), seed=0)]
+    first = [
+        one.tokens[2]
+        for one in ModelGenerator(network, tok).generate(prompts, Decoding(tokens=6), seed=0)
+    ]
     network.generation_config.eos_token_id = first[0]
     tok.eos_token = tok.convert_ids_to_tokens(first[1])
-    for row, one in enumerate(ModelGenerator(network, tok).generate(prompts[:2], Decoding(tokens=6), seed=0)):
+    for row, one in enumerate(
+        ModelGenerator(network, tok).generate(prompts[:2], Decoding(tokens=6), seed=0)
+    ):
         assert one.tokens[-1] in (first[0], first[1]), row
         assert not one.truncated
 
@@ -217,7 +281,9 @@ def test_a_stop_text_is_not_part_of_the_answer(knows: Any) -> None:
     whole = generator.generate(prompts, Decoding(tokens=12, temperature=1.0, seed=3), seed=3)
     for row, one in enumerate(whole):
         stop = one.text.split()[4]
-        cut = generator.generate(prompts, Decoding(tokens=12, temperature=1.0, stop=(stop,)), seed=3)[row]
+        cut = generator.generate(
+            prompts, Decoding(tokens=12, temperature=1.0, stop=(stop,)), seed=3
+        )[row]
         assert cut.text == one.text[: one.text.index(stop)]
         assert not cut.truncated
 
@@ -248,7 +314,10 @@ def test_an_own_judge_decides(knows: Any) -> None:
     def judge(output: str, item: Item) -> bool | None:
         return None if item.id == "1" else output.endswith("A")
 
-    items = [Item(id=str(n), task="t", prompt=item.prompt, answer="-", judge=judge) for n, item in enumerate(facts(3))]
+    items = [
+        Item(id=str(n), task="t", prompt=item.prompt, answer="-", judge=judge)
+        for n, item in enumerate(facts(3))
+    ]
     rows = score(knows, TOK, Probe(items, decoding={"tokens": 4})).table.to_pylist()
     assert [row["correct"] is None for row in rows] == [False, True, False]
     assert "unscored" in rows[1]["outcome"]
@@ -263,10 +332,18 @@ def test_an_unchanged_model_with_sampled_answers_forgets_nothing_beyond_the_nois
     tok = tokenizer()
     network = model(tok, dropout=0.0).eval()
     items = [
-        Item(id=str(n), task="t", prompt=f"w{n} w{n + 1}", answer=[f"w{m}" for m in range(0, 120, 4)], match="contains")
+        Item(
+            id=str(n),
+            task="t",
+            prompt=f"w{n} w{n + 1}",
+            answer=[f"w{m}" for m in range(0, 120, 4)],
+            match="contains",
+        )
         for n in range(100)
     ]
-    probe = Probe(items, scoring="generate", decoding=Decoding(tokens=2, temperature=1.0, samples=4))
+    probe = Probe(
+        items, scoring="generate", decoding=Decoding(tokens=2, temperature=1.0, samples=4)
+    )
     scorer = Scorer(probe, tok, network)
     one, other = scorer.score(network), scorer.score(network, again=True)
     whole = compare(before=one, after=other, null=other).all
@@ -293,7 +370,9 @@ def test_a_short_answer_is_checked_without_generating_it(knows: Any) -> None:
     assert {row["output"] for row in rows} == {None}
     assert {len(row["choice_logprobs"]) for row in rows} == {2}
     both = Probe([*items, *facts(3)], decoding={"tokens": 3, "check": "forced"})
-    assert score(network, tok, both).floats("correct")[:12].tolist() == [float(n % 2) for n in range(12)]
+    assert score(network, tok, both).floats("correct")[:12].tolist() == [
+        float(n % 2) for n in range(12)
+    ]
 
 
 def _generate_by(monkeypatch: pytest.MonkeyPatch, writer: Any) -> None:
@@ -311,7 +390,9 @@ def test_a_thinking_block_that_the_prompt_opens_is_closed_before_an_answer_count
         def __init__(self, text: str) -> None:
             self.text = text
 
-        def generate(self, prompts: Any, decoding: Any, *, seed: int, progress: Any = None) -> list[Generated]:
+        def generate(
+            self, prompts: Any, decoding: Any, *, seed: int, progress: Any = None
+        ) -> list[Generated]:
             return [Generated(self.text, True, ()) for _ in prompts]
 
     tok = tokenizer(template=False)
@@ -338,7 +419,10 @@ def test_a_thinking_block_that_the_prompt_opens_is_closed_before_an_answer_count
 def test_special_tokens_that_separate_thinking_from_the_answer_are_kept() -> None:
     tok = tokenizer()
     tok.add_special_tokens({"extra_special_tokens": ["[THINK]", "[/THINK]"]})
-    ids = (*tok("[THINK] A [/THINK] <unk> B", add_special_tokens=False)["input_ids"], tok.eos_token_id)
+    ids = (
+        *tok("[THINK] A [/THINK] <unk> B", add_special_tokens=False)["input_ids"],
+        tok.eos_token_id,
+    )
     text = answer_text(tok, ids)
     assert text == "[THINK] A [/THINK] B"
     item = Item(id="1", task="t", prompt="w1", choices=[" w2", " w3"], answer=1)
@@ -348,14 +432,22 @@ def test_special_tokens_that_separate_thinking_from_the_answer_are_kept() -> Non
 
 def test_an_empty_prompt_begins_with_the_start_token() -> None:
     tok = tokenizer()
-    probe = Probe([Item(id="1", task="t", prompt="", answer="w2", match="contains")], decoding={"tokens": 3})
+    probe = Probe(
+        [Item(id="1", task="t", prompt="", answer="w2", match="contains")], decoding={"tokens": 3}
+    )
     (encoded,) = encode_prompts(probe, probe.items, tok, max_length=64)
     assert (encoded.context, encoded.unscored) == ((tok.bos_token_id,), "")
 
 
 def test_an_item_that_cannot_be_graded_is_not_generated_and_has_its_reason() -> None:
     items = [
-        Item(id=name, task="t", prompt="Q : w1", answer=f'[["{name}", {{"language": "de"}}]]', match="instructions")
+        Item(
+            id=name,
+            task="t",
+            prompt="Q : w1",
+            answer=f'[["{name}", {{"language": "de"}}]]',
+            match="instructions",
+        )
         for name in ("punctuation:no_comma", "language:response_language")
     ]
     tok = tokenizer()
@@ -381,7 +473,9 @@ class Rambling:
         return [Generated("w1\n\nQ: w2\nAnswer: w3", True, ()) for _ in prompts]
 
 
-def test_an_answer_after_worked_examples_ends_before_the_next_question(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_after_worked_examples_ends_before_the_next_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     fields = {"task": "t", "prompt": "Q: w0\nAnswer:", "answer": "w1", "match": "exact"}
     shown = Item(id="shown", shots="Q: w5\nAnswer: w6\n\n", **fields)
     bare, own = Item(id="bare", **fields), Rambling()
@@ -399,7 +493,8 @@ def test_an_answer_after_worked_examples_ends_before_the_next_question(monkeypat
 
 PROBE = load_probe("behaviour")
 WORDS_OF_BEHAVIOUR = [
-    str(item.prompt if isinstance(item.prompt, str) else item.prompt[-1]["content"]) for item in PROBE
+    str(item.prompt if isinstance(item.prompt, str) else item.prompt[-1]["content"])
+    for item in PROBE
 ]
 TOK_OF_BEHAVIOUR = tokenizer(words_of=WORDS_OF_BEHAVIOUR)
 WITH_TOOLS = tokenizer(words_of=WORDS_OF_BEHAVIOUR)
@@ -413,10 +508,18 @@ class StandIn:
     name = "stand-in"
 
     def generate(
-        self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
+        self,
+        prompts: Sequence[Ids],
+        decoding: Decoding,
+        *,
+        seed: int,
+        progress: Callable[[int], None] | None = None,
     ) -> list[Generated]:
         table = Path(__file__).parent.parent / "probes" / "behaviour_answers.jsonl"
-        good = {row["id"]: row["good"][0] for row in map(json.loads, table.read_text("utf-8").splitlines())}
+        good = {
+            row["id"]: row["good"][0]
+            for row in map(json.loads, table.read_text("utf-8").splitlines())
+        }
         items = [item for item in PROBE if not item.tools or len(prompts) == len(PROBE)]
         return [Generated(good[item.id], item.match == "stops", ()) for item in items]
 
@@ -428,7 +531,9 @@ def test_good_answers_are_right_and_those_that_do_not_stop_are_truncated_and_wro
         assert (row["correct"], row["outcome"]) == ((False, "truncated") if stops else (True, "ok"))
 
 
-def test_a_random_model_answers_all_items_and_those_with_tools_are_unscored_without_a_place_for_them() -> None:
+def test_a_random_model_answers_all_items_and_those_with_tools_are_unscored_without_a_place_for_them() -> (
+    None
+):
     rows = score(model(TOK_OF_BEHAVIOUR, positions=256), TOK_OF_BEHAVIOUR, PROBE).table.to_pylist()
     assert len(rows) == 180
     for item, row in zip(PROBE, rows, strict=True):
@@ -442,24 +547,35 @@ def test_a_random_model_answers_all_items_and_those_with_tools_are_unscored_with
 
 def test_only_a_template_that_leaves_the_tools_out_makes_an_item_unscored() -> None:
     tool = {"type": "function", "function": {"name": "now"}}
-    item = Item(id="1", task="t", prompt="a b", answer='{"name": "now"}', match="tool_call", tools=[tool])
+    item = Item(
+        id="1", task="t", prompt="a b", answer='{"name": "now"}', match="tool_call", tools=[tool]
+    )
     probe = Probe([item, replace(item, id="2", tools=None)], rendering="chat")
-    assert [bool(render_prompt(one, probe, TOK_OF_BEHAVIOUR).unscored) for one in probe] == [True, False]
+    assert [bool(render_prompt(one, probe, TOK_OF_BEHAVIOUR).unscored) for one in probe] == [
+        True,
+        False,
+    ]
     assert [bool(render_prompt(one, probe, WITH_TOOLS).unscored) for one in probe] == [False, False]
 
 
 @pytest.mark.parametrize("world", [2, 3, 5])
-def test_the_batches_of_generated_answers_do_not_depend_on_the_number_of_processes(world: int) -> None:
+def test_the_batches_of_generated_answers_do_not_depend_on_the_number_of_processes(
+    world: int,
+) -> None:
     network = model(TOK).to(torch.bfloat16)
     prompts = [(*tuple(range(4, 6 + n % 7)), n + 4) for n in range(23)]
     asked: list[tuple[int, ...]] = []
     network.get_input_embeddings().register_forward_hook(
-        lambda module, given, made: asked.append(tuple(given[0].shape)) if given[0].shape[1] > 1 else None
+        lambda module, given, made: (
+            asked.append(tuple(given[0].shape)) if given[0].shape[1] > 1 else None
+        )
     )
 
     def drawn(share: slice) -> dict[int, Ids]:
         seeds = seeds_of(prompts, 0)
-        texts = sample(network, prompts, tokens=6, ends=[1], seeds=seeds, token_budget=64, share=share)
+        texts = sample(
+            network, prompts, tokens=6, ends=[1], seeds=seeds, token_budget=64, share=share
+        )
         return {n: one.tokens for n, one in texts.items()}
 
     whole = drawn(slice(None))

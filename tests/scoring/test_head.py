@@ -65,7 +65,9 @@ class _Shifted(LlamaForCausalLM):  # type: ignore[misc]
 
     def forward(self, **kwargs: Any) -> Any:
         output = super().forward(**kwargs)
-        output.logits = functional.pad(output.logits[..., :90], (0, max(0, output.logits.shape[-1] - 90)), value=-3.0)
+        output.logits = functional.pad(
+            output.logits[..., :90], (0, max(0, output.logits.shape[-1] - 90)), value=-3.0
+        )
         return output
 
 
@@ -79,9 +81,15 @@ class _Twice(LlamaForCausalLM):  # type: ignore[misc]
 class _Unnamed(LlamaForCausalLM):  # type: ignore[misc]
     """Multiplies by the weights itself."""
 
-    def forward(self, input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None, **_: Any) -> Any:
-        found = self.model(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids)
-        return SimpleNamespace(logits=functional.linear(found.last_hidden_state, self.lm_head.weight))
+    def forward(
+        self, input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None, **_: Any
+    ) -> Any:
+        found = self.model(
+            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids
+        )
+        return SimpleNamespace(
+            logits=functional.linear(found.last_hidden_state, self.lm_head.weight)
+        )
 
 
 @pytest.mark.parametrize("kind", [_Masked, _Shifted, _Twice, _Unnamed])
@@ -91,7 +99,9 @@ def test_a_model_that_does_more_than_one_multiplication_is_read_too(kind: Any) -
 
 def test_a_soft_cap_and_a_scale_apply_to_our_logits_too() -> None:
     torch.manual_seed(0)
-    config = Gemma2Config(**SIZES, head_dim=8, final_logit_softcapping=2.0, attn_implementation="eager")
+    config = Gemma2Config(
+        **SIZES, head_dim=8, final_logit_softcapping=2.0, attn_implementation="eager"
+    )
     network = Gemma2ForCausalLM(config).eval()
     nn.init.normal_(network.lm_head.weight, std=1.0)
     check(network)
@@ -164,14 +174,19 @@ def test_a_head_that_does_more_than_multiply_keeps_its_own_arithmetic() -> None:
     check(network.to(torch.bfloat16), tolerance=0.1)
 
 
-@pytest.mark.parametrize("options", [{"target_modules": ["lm_head"]}, {"modules_to_save": ["lm_head"]}])
+@pytest.mark.parametrize(
+    "options", [{"target_modules": ["lm_head"]}, {"modules_to_save": ["lm_head"]}]
+)
 def test_adapters_on_the_head_are_read_a_few_positions_at_a_time(options: dict[str, Any]) -> None:
     peft = pytest.importorskip("peft")
     adapted = peft.get_peft_model(
-        llama(), peft.LoraConfig(r=2, **{"target_modules": ["q_proj"], **options}, init_lora_weights=False)
+        llama(),
+        peft.LoraConfig(r=2, **{"target_modules": ["q_proj"], **options}, init_lora_weights=False),
     ).eval()
     sizes = []
-    adapted.get_output_embeddings().register_forward_pre_hook(lambda _, args: sizes.append(args[0].shape))
+    adapted.get_output_embeddings().register_forward_pre_hook(
+        lambda _, args: sizes.append(args[0].shape)
+    )
     scorer = Scorer(probe(20), TOK, adapted)
     assert largest_error(adapted, scorer) < 1e-4
 
@@ -180,8 +195,12 @@ def test_hooks_that_move_weights_between_devices_stay_in_place() -> None:
     accelerate = pytest.importorskip("accelerate")
     network = llama().to(torch.bfloat16)
     plain = Scorer(probe(20), TOK, network).score(network)
-    dispatched = accelerate.dispatch_model(network, {"": "cpu"}, force_hooks=True, main_device="cpu")
-    accelerate.hooks.add_hook_to_module(dispatched.lm_head, accelerate.hooks.AlignDevicesHook("cpu"))
+    dispatched = accelerate.dispatch_model(
+        network, {"": "cpu"}, force_hooks=True, main_device="cpu"
+    )
+    accelerate.hooks.add_hook_to_module(
+        dispatched.lm_head, accelerate.hooks.AlignDevicesHook("cpu")
+    )
     before = dict(vars(dispatched.lm_head))
     scorer = Scorer(probe(20), TOK, dispatched)
     assert scorer.score(dispatched).checksum == plain.checksum
@@ -189,7 +208,9 @@ def test_hooks_that_move_weights_between_devices_stay_in_place() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_pieces_of_any_size_give_the_same(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_of_any_size_give_the_same(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
     network = llama().to(dtype)
     forward, items = ForwardPass(ModelInfo.of(network)), probe(30)
     encoded = encode(items, TOK, max_length=64)
@@ -277,13 +298,20 @@ with torch.no_grad():
 def test_heads_that_are_split_over_processes_give_the_numbers_of_a_whole_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("transformers.distributed.tensor_parallel", reason="transformers 5 splits heads")
+    pytest.importorskip(
+        "transformers.distributed.tensor_parallel", reason="transformers 5 splits heads"
+    )
     monkeypatch.syspath_prepend(Path(__file__).parent)
     for found in in_processes(_RANK, tmp_path):
         for name, rows in found["heads"].items():
             dtype = torch.bfloat16 if "bfloat16" in name else torch.float32
             network = llama().to(dtype)
-            whole = Scorer(probe(20), TOK, network, layout="rows").score(network).table["choice_logprobs"].to_pylist()
+            whole = (
+                Scorer(probe(20), TOK, network, layout="rows")
+                .score(network)
+                .table["choice_logprobs"]
+                .to_pylist()
+            )
             # A split head has another kind of weight, and keeps its own arithmetic: in bf16 its logits are rounded.
             error = 0.1 if name == "split torch.bfloat16" else 2e-5
             assert np.concatenate(rows) == pytest.approx(np.concatenate(whole), abs=error), name
@@ -293,7 +321,9 @@ def test_the_replaced_head_needs_far_fewer_logits_than_the_model_would_return() 
     network, largest = model(TOK), 0
 
     class Largest(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             nonlocal largest
             out = func(*args, **(kwargs or {}))
             if isinstance(out, Tensor) and out.shape[-1:] == (len(TOK),):
@@ -304,32 +334,53 @@ def test_the_replaced_head_needs_far_fewer_logits_than_the_model_would_return() 
     scorer.score(network)
     with Largest():
         scorer.score(network)
-    positions = max(sum(len(row.positions) for row in batch.rows) for batch in scorer.engine._batches)
+    positions = max(
+        sum(len(row.positions) for row in batch.rows) for batch in scorer.engine._batches
+    )
     assert 0 < largest <= positions
 
 
-SIZES_OF_TENSORS: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "head_dim": 8}
+SIZES_OF_TENSORS: dict[str, Any] = {
+    "hidden_size": 32,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "head_dim": 8,
+}
 CONFIGS = {
     "full": LlamaConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4),
     "sliding": Gemma3TextConfig(
-        **SIZES_OF_TENSORS, sliding_window=4, layer_types=["sliding_attention", "full_attention"] * 2
+        **SIZES_OF_TENSORS,
+        sliding_window=4,
+        layer_types=["sliding_attention", "full_attention"] * 2,
     ),
     "chunked": Llama4TextConfig(
-        **SIZES_OF_TENSORS, attention_chunk_size=4, layer_types=["chunked_attention", "full_attention"] * 2
+        **SIZES_OF_TENSORS,
+        attention_chunk_size=4,
+        layer_types=["chunked_attention", "full_attention"] * 2,
     ),
 }
 
 
 @pytest.mark.parametrize("additive", [None, torch.bfloat16])
 @pytest.mark.parametrize("name", sorted(CONFIGS))
-def test_masks_in_pieces_are_those_of_a_whole_row(name: str, additive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_masks_in_pieces_are_those_of_a_whole_row(
+    name: str, additive: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     items = probe(30)
     encoded = encode(items, tokenizer(), max_length=100)
-    batches = plan([item.content_hash for item in items], encoded, token_budget=200, layout="trie", attention=1000)
+    batches = plan(
+        [item.content_hash for item in items],
+        encoded,
+        token_budget=200,
+        layout="trie",
+        attention=1000,
+    )
     largest = 0
 
     class Largest(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             nonlocal largest
             out = func(*args, **(kwargs or {}))
             # What is computed for each pair: the finished mask is one tensor, of one or two bytes a pair.
@@ -365,5 +416,7 @@ def test_a_moved_batch_is_the_same_batch() -> None:
         assert torch.equal(getattr(made, name), getattr(moved, name))
     assert [one.tolist() for one in rest] == [one.tolist() for one in others]
     assert moved.needed.tolist() == [
-        number * batch.width + position for number, row in enumerate(batch.rows) for position in row.positions
+        number * batch.width + position
+        for number, row in enumerate(batch.rows)
+        for position in row.positions
     ]

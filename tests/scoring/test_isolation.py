@@ -45,10 +45,14 @@ def test_each_module_gets_its_own_mode_back() -> None:
 
 def test_a_model_that_returns_tuples_has_the_scores_of_one_that_names_its_outputs() -> None:
     tok = tokenizer()
-    expected = [score(model(tok), tok, probe(12, **settings)).checksum for settings in ({}, WRITTEN)]
+    expected = [
+        score(model(tok), tok, probe(12, **settings)).checksum for settings in ({}, WRITTEN)
+    ]
     network = model(tok)
     network.config.return_dict = False
-    assert [score(network, tok, probe(12, **settings)).checksum for settings in ({}, WRITTEN)] == expected
+    assert [
+        score(network, tok, probe(12, **settings)).checksum for settings in ({}, WRITTEN)
+    ] == expected
     assert network.config.return_dict is False
 
 
@@ -91,7 +95,10 @@ def state(network: Any, tok: Any) -> dict[str, Any]:
         "config": network.config.to_dict(),
         "generation": network.generation_config.to_dict(),
         "padding": (tok.padding_side, tok.truncation_side),
-        "hooks": [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in network.modules()],
+        "hooks": [
+            len(module._forward_hooks) + len(module._forward_pre_hooks)
+            for module in network.modules()
+        ],
         "patched": [name for name, module in network.named_modules() if "forward" in vars(module)],
         "gradients": [parameter.grad for parameter in network.parameters()],
         "requires": [parameter.requires_grad for parameter in network.parameters()],
@@ -123,7 +130,9 @@ def test_a_score_leaves_nothing_changed(fails: bool, monkeypatch: pytest.MonkeyP
 
 def test_an_attention_without_masks_is_replaced_during_the_look() -> None:
     network = model(tokenizer())
-    network.config._attn_implementation = "flash_attention_2"  # not installed here: it must not be called
+    network.config._attn_implementation = (
+        "flash_attention_2"  # not installed here: it must not be called
+    )
 
     def look() -> None:
         assert network.config._attn_implementation == "sdpa"
@@ -138,7 +147,13 @@ def test_an_attention_without_masks_is_replaced_during_the_look() -> None:
 TOK = tokenizer()
 SIZES: dict[str, Any] = {
     **{"vocab_size": len(TOK), "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2},
-    **{"num_attention_heads": 4, "num_key_value_heads": 2, "pad_token_id": 0, "bos_token_id": 3, "eos_token_id": 1},
+    **{
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "pad_token_id": 0,
+        "bos_token_id": 3,
+        "eos_token_id": 1,
+    },
 }
 
 
@@ -252,7 +267,11 @@ def test_objects_stay_the_same_ones_and_what_a_look_adds_is_removed() -> None:
         network.limit.resize_(2).fill_(7)
         network.added = 5
         network.register_buffer("another", torch.ones(1), persistent=False)
-    assert (network.lengths is lengths, network.table is table, network.limit is limit) == (True, True, True)
+    assert (network.lengths is lengths, network.table is table, network.limit is limit) == (
+        True,
+        True,
+        True,
+    )
     assert (lengths, table.tolist(), limit.tolist()) == ([1, 2], [0.0] * 3, [1.0])
     assert not hasattr(network, "added")
     assert "another" not in dict(network.named_buffers())
@@ -266,4 +285,7 @@ def test_a_change_of_a_large_buffer_is_logged(capfd: pytest.CaptureFixture[str])
     assert "too large to be kept" not in capfd.readouterr().err
     with isolated(network):
         network.history[0] = 1
-    assert "a look changes Qwen3ForCausalLM.history, which is too large to be kept" in capfd.readouterr().err
+    assert (
+        "a look changes Qwen3ForCausalLM.history, which is too large to be kept"
+        in capfd.readouterr().err
+    )

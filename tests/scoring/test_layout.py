@@ -56,9 +56,15 @@ def read(batch: Batch, row: Row, place: int) -> tuple[int, ...]:
 
 @LAYOUTS
 @given(st.integers(1, 400), st.integers(0, 5000))
-def test_every_choice_is_in_one_row_within_the_budget(layout: Any, tokens: int, attention: int) -> None:
-    batches = plan(keys(PROBE.items), ENCODED, layout=layout, attention=attention, token_budget=tokens)
-    asked = sorted((r.item, r.choice) for batch in batches for row in batch.rows for r in row.requests)
+def test_every_choice_is_in_one_row_within_the_budget(
+    layout: Any, tokens: int, attention: int
+) -> None:
+    batches = plan(
+        keys(PROBE.items), ENCODED, layout=layout, attention=attention, token_budget=tokens
+    )
+    asked = sorted(
+        (r.item, r.choice) for batch in batches for row in batch.rows for r in row.requests
+    )
     assert asked == sorted((i, c) for i, item in enumerate(PROBE) for c in range(len(item.choices)))
     for batch in batches:
         width = batch.width
@@ -88,7 +94,9 @@ def test_a_tree_reads_a_shared_beginning_once() -> None:
     for layout in layouts:
         batches = plan(keys(items), encoded, layout=layout, attention=10**6, token_budget=1024)  # type: ignore[arg-type]
         prefixes = {batch.prefix for batch in batches}
-        sizes[layout] = sum(len(row.ids) for batch in batches for row in batch.rows) + sum(map(len, prefixes))
+        sizes[layout] = sum(len(row.ids) for batch in batches for row in batch.rows) + sum(
+            map(len, prefixes)
+        )
     assert sizes["trie"] < sizes["rows"] / 5
     assert sizes["prefix"] < sizes["trie"]
     assert len(prefixes | {()}) == 1
@@ -107,11 +115,15 @@ def test_items_stay_apart_where_attention_would_cost_more_than_is_saved() -> Non
 
 
 def test_one_token_choices_share_one_row() -> None:
-    item = Item(id="1", task="t", prompt="Q :", choices=(" w1", " w2", " w3 w4", " w3 w5"), answer=0)
+    item = Item(
+        id="1", task="t", prompt="Q :", choices=(" w1", " w2", " w3 w4", " w3 w5"), answer=0
+    )
     encoded = encode(Probe([item]), tokenizer(), max_length=100)
     for layout in ("trie", "rows"):
         batches = plan(keys([item]), encoded, token_budget=8192, layout=layout)  # type: ignore[arg-type]
-        assert [(len(row.ids), len(row.requests)) for batch in batches for row in batch.rows] == [(3, 4)]
+        assert [(len(row.ids), len(row.requests)) for batch in batches for row in batch.rows] == [
+            (3, 4)
+        ]
 
 
 @LAYOUTS
@@ -120,7 +132,9 @@ def test_the_batches_do_not_depend_on_the_order_of_the_items(layout: Any) -> Non
 
     def contents(order: list[int]) -> list[list[tuple[int, ...]]]:
         ids = [encoded[i] for i in order]
-        batches = plan(keys([items[i] for i in order]), ids, layout=layout, attention=1000, token_budget=128)
+        batches = plan(
+            keys([items[i] for i in order]), ids, layout=layout, attention=1000, token_budget=128
+        )
         return [[batch.prefix, *(row.ids for row in batch.rows)] for batch in batches]
 
     shuffled = list(range(len(items)))
@@ -144,12 +158,21 @@ def test_each_prefix_is_read_once_and_its_batches_are_consecutive() -> None:
     assert len(set(prefixes)) == 2
     assert sum(one != other for one, other in pairwise(prefixes)) == 1
     for batch in batches:
-        assert len(batch.rows) == 1 or len(batch.rows) * (len(batch.prefix) + batch.width) <= KEYS * 128
+        assert (
+            len(batch.rows) == 1
+            or len(batch.rows) * (len(batch.prefix) + batch.width) <= KEYS * 128
+        )
 
 
-@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=12), st.integers(0, 6))
+@given(
+    st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=12),
+    st.integers(0, 6),
+)
 def test_no_single_group_saves_more_tokens(texts: list[list[int]], cost: int) -> None:
-    encoded = [Encoded(context=tuple(text), texts=("",), choices=((9,),), spellings=((),)) for text in texts]
+    encoded = [
+        Encoded(context=tuple(text), texts=("",), choices=((9,),), spellings=((),))
+        for text in texts
+    ]
     ordered, groups = by_prefix(range(len(texts)), encoded, cost=cost)
     saved = sum((len(group.items) - 1) * group.length - cost for group in groups)
     for group in groups:
@@ -164,17 +187,23 @@ def test_no_single_group_saves_more_tokens(texts: list[list[int]], cost: int) ->
         return (len(items) - 1) * (alike.index(False) if False in alike else len(alike)) - cost
 
     assert saved >= max(
-        (saves(ordered[i:j]) for i, j in combinations(range(len(ordered) + 1), 2) if j - i > 1), default=0
+        (saves(ordered[i:j]) for i, j in combinations(range(len(ordered) + 1), 2) if j - i > 1),
+        default=0,
     )
     assert all(saves(list(group.items)) > 0 for group in groups)
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(20, 400))
-def test_no_division_of_sorted_rows_into_batches_costs_less(lengths: list[int], budget: int) -> None:
+def test_no_division_of_sorted_rows_into_batches_costs_less(
+    lengths: list[int], budget: int
+) -> None:
     encoded = [
-        Encoded(context=(1,) * length, texts=("",), choices=((2,),), spellings=((),), unscored="") for length in lengths
+        Encoded(context=(1,) * length, texts=("",), choices=((2,),), spellings=((),), unscored="")
+        for length in lengths
     ]
-    batches = plan([f"{n:03d}" for n in range(len(lengths))], encoded, token_budget=budget, layout="rows")
+    batches = plan(
+        [f"{n:03d}" for n in range(len(lengths))], encoded, token_budget=budget, layout="rows"
+    )
     ordered = sorted(lengths, reverse=True)
     own = max(BATCH_COST * budget, LEAST_BATCH_COST)
 
@@ -204,7 +233,13 @@ def test_rows_of_a_few_shot_group_are_padded_little() -> None:
         )
         for _ in range(400)
     ]
-    batches = plan([f"{n:03d}" for n in range(400)], encoded, token_budget=16384, layout="prefix", attention=10**4)
+    batches = plan(
+        [f"{n:03d}" for n in range(400)],
+        encoded,
+        token_budget=16384,
+        layout="prefix",
+        attention=10**4,
+    )
     tokens = sum(len(row.ids) for batch in batches for row in batch.rows)
     assert {len(batch.prefix) for batch in batches} == {300}
     assert sum(batch.tokens for batch in batches) < 1.15 * tokens

@@ -34,7 +34,12 @@ from forgetwatch.scoring.scorer import Scorer
 
 ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "gpt_neo": (
-        {"num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]], "window_size": 4},
+        {
+            "num_layers": 2,
+            "num_heads": 4,
+            "attention_types": [[["global", "local"], 1]],
+            "window_size": 4,
+        },
         "differ from single ones",
     ),
     "bloom": ({"n_layer": 2, "n_head": 4}, "no position_ids"),
@@ -72,13 +77,19 @@ def test_models_that_cannot_share_rows_are_scored_in_single_rows(kind: str) -> N
 
 
 class _Loud(LlamaForCausalLM):  # type: ignore[misc]
-    def forward(self, input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None, **kw: Any) -> Any:
+    def forward(
+        self, input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None, **kw: Any
+    ) -> Any:
         if attention_mask is not None and attention_mask.ndim == 4:
             raise RuntimeError("masks have two dimensions here")
-        return super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, **kw)
+        return super().forward(
+            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, **kw
+        )
 
 
-@pytest.mark.parametrize(("kind", "why"), [(Deaf, "differ from single ones"), (_Loud, "masks have two dimensions")])
+@pytest.mark.parametrize(
+    ("kind", "why"), [(Deaf, "differ from single ones"), (_Loud, "masks have two dimensions")]
+)
 def test_a_model_that_ignores_the_mask_is_detected(kind: Any, why: str) -> None:
     torch.manual_seed(0)
     model = kind(LlamaConfig(**SIZES)).eval()
@@ -92,9 +103,15 @@ class _All(LlamaForCausalLM):  # type: ignore[misc]
     """A model that gives back all positions, and takes no wish."""
 
     def forward(
-        self, input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None, use_cache: Any = None
+        self,
+        input_ids: Any = None,
+        attention_mask: Any = None,
+        position_ids: Any = None,
+        use_cache: Any = None,
     ) -> Any:
-        return super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids)
+        return super().forward(
+            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids
+        )
 
 
 def test_a_model_whose_forward_takes_few_arguments_is_read_in_shared_rows() -> None:
@@ -116,7 +133,9 @@ def test_later_scores_keep_the_layout_and_the_batches() -> None:
 
 def test_both_layouts_choose_the_same() -> None:
     model = network("qwen3", {"head_dim": 8})
-    one, other = (Scorer(items(), TOK, model, layout=layout).score(model) for layout in ("trie", "rows"))  # type: ignore[arg-type]
+    one, other = (
+        Scorer(items(), TOK, model, layout=layout).score(model) for layout in ("trie", "rows")
+    )  # type: ignore[arg-type]
     assert one.ints("chosen").tolist() == other.ints("chosen").tolist()
     assert one.floats("margin") == pytest.approx(other.floats("margin"), abs=1e-4)
     assert one.floats("option_mass") == pytest.approx(other.floats("option_mass"), abs=1e-5)
@@ -132,7 +151,10 @@ def test_the_unconditional_norm_subtracts_the_log_likelihood_without_the_prompt(
         ids = [tuple(TOK(text, add_special_tokens=False)["input_ids"]) for text in texts or ()]
         expected = [log_likelihood(model, (TOK.bos_token_id,), choice) for choice in ids]
         assert row["choice_priors"] == pytest.approx(expected, abs=1e-4)
-        gains = [ll - prior for ll, prior in zip(row["choice_logprobs"], row["choice_priors"], strict=True)]
+        gains = [
+            ll - prior
+            for ll, prior in zip(row["choice_logprobs"], row["choice_priors"], strict=True)
+        ]
         assert row["chosen"] == gains.index(max(gains))
 
 
@@ -141,9 +163,14 @@ def letters_behind_one_prefix() -> Probe:
     rng = random.Random(4)
     prefix = " ".join(rng.choices(WORDS, k=25))
     texts = [" ".join(rng.choices(WORDS, k=6)) for _ in range(60)]
-    texts += [f"{prefix} {' '.join(rng.choices(WORDS, k=3))}" for _ in range(6)] + [" ".join(rng.choices(WORDS, k=60))]
+    texts += [f"{prefix} {' '.join(rng.choices(WORDS, k=3))}" for _ in range(6)] + [
+        " ".join(rng.choices(WORDS, k=60))
+    ]
     return Probe(
-        [Item(id=str(i), task="t", prompt=text, choices=(" A", " B", " C"), answer=0) for i, text in enumerate(texts)]
+        [
+            Item(id=str(i), task="t", prompt=text, choices=(" A", " B", " C"), answer=0)
+            for i, text in enumerate(texts)
+        ]
     )
 
 
@@ -169,13 +196,21 @@ def test_a_window_over_row_positions_is_detected_where_rows_are_long() -> None:
 def test_a_layout_that_was_right_elsewhere_is_tested_here() -> None:
     torch.manual_seed(0)
     model = Deaf(LlamaConfig(**SIZES)).eval()
-    with pytest.raises(ScoringError, match="were right when the baseline was made, and are not here"):
+    with pytest.raises(
+        ScoringError, match="were right when the baseline was made, and are not here"
+    ):
         Scorer(items(), TOK, model, layout="trie", noise=0.0).score(model)
 
 
 @pytest.mark.parametrize("kind", ["bert", "bart", "t5"])
 def test_a_non_causal_model_is_refused(kind: str) -> None:
-    small = {"num_hidden_layers": 1, "num_layers": 1, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": len(TOK)}
+    small = {
+        "num_hidden_layers": 1,
+        "num_layers": 1,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "vocab_size": len(TOK),
+    }
     config = AutoConfig.for_model(kind, **small)
     loader = AutoModelForMaskedLM if kind == "bert" else AutoModelForSeq2SeqLM
     with pytest.raises(ScoringError, match="causal language model"):
@@ -185,8 +220,14 @@ def test_a_non_causal_model_is_refused(kind: str) -> None:
 def test_a_model_that_depends_on_the_number_of_later_tokens_is_refused() -> None:
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "init_std": 0.15}
-    heads = {"num_encoder_attention_heads": 4, "num_decoder_attention_heads": 4, "num_decoder_layers": 2}
-    config = ProphetNetConfig(vocab_size=len(TOK), is_decoder=True, is_encoder_decoder=False, **sizes, **heads)
+    heads = {
+        "num_encoder_attention_heads": 4,
+        "num_decoder_attention_heads": 4,
+        "num_decoder_layers": 2,
+    }
+    config = ProphetNetConfig(
+        vocab_size=len(TOK), is_decoder=True, is_encoder_decoder=False, **sizes, **heads
+    )
     with pytest.raises(ScoringError, match="causal language model"):
         score(ProphetNetForCausalLM(config).eval(), TOK, items())
 
@@ -199,17 +240,26 @@ def test_a_model_that_ignores_its_context_is_not_taken_for_an_encoder() -> None:
 
 
 def test_prompt_learning_is_scored_after_its_own_tokens() -> None:
-    adapted = get_peft_model(network("llama", {}), PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=5))
+    adapted = get_peft_model(
+        network("llama", {}), PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=5)
+    )
     adapted.eval()
     scorer = Scorer(items(), TOK, adapted)
     rows = scorer.score(adapted).table["choice_logprobs"].to_pylist()
     for one, row in zip(encode(items(), TOK, max_length=120), rows, strict=True):
         for value, ids in zip(row, one.choices, strict=True):
             with torch.no_grad():
-                logits = adapted(input_ids=torch.tensor([one.context + ids])).logits[0].double().log_softmax(-1)
+                logits = (
+                    adapted(input_ids=torch.tensor([one.context + ids]))
+                    .logits[0]
+                    .double()
+                    .log_softmax(-1)
+                )
             logits = logits[-len(one.context + ids) :]
             at = len(one.context) - 1
-            assert value == pytest.approx(sum(float(logits[at + j, t]) for j, t in enumerate(ids)), abs=1e-4)
+            assert value == pytest.approx(
+                sum(float(logits[at + j, t]) for j, t in enumerate(ids)), abs=1e-4
+            )
     assert "prompt learning" in scorer.engine.fallback_reason
     # Also inside a wrapper of training, which has no configuration of adapters itself.
     wrapped = torch.nn.DataParallel(adapted)
@@ -258,13 +308,32 @@ def sums_by_number_of_tokens() -> Iterator[None]:
 def mixture_of_experts(seed: int) -> Any:
     """Sixteen layers of sixteen experts in bf16, with weights so large that roundings grow from layer to layer."""
     torch.manual_seed(seed)
-    sizes = {"vocab_size": 2000, "hidden_size": 256, "intermediate_size": 512, "moe_intermediate_size": 128}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "num_hidden_layers": 16}
-    experts = {"num_experts": 16, "num_experts_per_tok": 4, "max_position_embeddings": 256, "pad_token_id": 0}
+    sizes = {
+        "vocab_size": 2000,
+        "hidden_size": 256,
+        "intermediate_size": 512,
+        "moe_intermediate_size": 128,
+    }
+    heads = {
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 64,
+        "num_hidden_layers": 16,
+    }
+    experts = {
+        "num_experts": 16,
+        "num_experts_per_tok": 4,
+        "max_position_embeddings": 256,
+        "pad_token_id": 0,
+    }
     config = AutoConfig.for_model("qwen3_moe", **sizes, **heads, **experts)
     # Models of transformers 4.x have one implementation of experts, and no name for it.
-    experts_in_turn = {"experts_implementation": "eager"} if Version(transformers.__version__).major >= 5 else {}
-    network = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", **experts_in_turn)
+    experts_in_turn = (
+        {"experts_implementation": "eager"} if Version(transformers.__version__).major >= 5 else {}
+    )
+    network = AutoModelForCausalLM.from_config(
+        config, attn_implementation="sdpa", **experts_in_turn
+    )
     for weight in network.parameters():
         if weight.ndim > 1:
             nn.init.normal_(weight, std=0.15)
@@ -283,12 +352,28 @@ def test_a_mixture_of_experts_in_half_precision_is_scored(seed: int) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("std", [None, 0.3])
-@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "xlm-roberta", "modernbert", "roformer", "layoutlm"])
-def test_an_encoder_is_refused_with_any_weights(kind: str, std: float | None, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    "kind", ["bert", "roberta", "distilbert", "xlm-roberta", "modernbert", "roformer", "layoutlm"]
+)
+def test_an_encoder_is_refused_with_any_weights(
+    kind: str, std: float | None, dtype: torch.dtype
+) -> None:
     torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "dim": 32, "embedding_size": 32, "intermediate_size": 64, "hidden_dim": 64}
+    sizes = {
+        "hidden_size": 32,
+        "dim": 32,
+        "embedding_size": 32,
+        "intermediate_size": 64,
+        "hidden_dim": 64,
+    }
     layers = {"num_hidden_layers": 2, "n_layers": 2, "num_attention_heads": 2, "n_heads": 2}
-    special = {"bos_token_id": 3, "eos_token_id": 1, "cls_token_id": 3, "sep_token_id": 1, "pad_token_id": 0}
+    special = {
+        "bos_token_id": 3,
+        "eos_token_id": 1,
+        "cls_token_id": 3,
+        "sep_token_id": 1,
+        "pad_token_id": 0,
+    }
     config = AutoConfig.for_model(kind, vocab_size=VOCABULARY, **sizes, **layers, **special)
     network = AutoModelForMaskedLM.from_config(config).eval()
     for weight in network.parameters():
@@ -315,7 +400,10 @@ def test_a_mask_that_is_ignored_is_found_with_any_weights(std: float, dtype: tor
     network = llama(Deaf, std=std, dtype=dtype)
     scorer = Scorer(probe(), TOK_OF_MODEL_NOISE, network)
     scorer.score(network)
-    assert (scorer.engine.layout, "differ from single ones" in scorer.engine.fallback_reason) == ("rows", True)
+    assert (scorer.engine.layout, "differ from single ones" in scorer.engine.fallback_reason) == (
+        "rows",
+        True,
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -42,7 +42,9 @@ def read_csv(path: Path) -> list[list[str]]:
 
 def mmlu(folder: Path, *, shots: int, count: int) -> list[Item]:
     def asked(row: list[str]) -> str:
-        options = "".join(f"\n{letter}. {text}" for letter, text in zip("ABCD", row[1:5], strict=True))
+        options = "".join(
+            f"\n{letter}. {text}" for letter, text in zip("ABCD", row[1:5], strict=True)
+        )
         return f"{row[0].strip()}{options}\nAnswer:"
 
     items = []
@@ -115,18 +117,27 @@ def tok(items: dict[str, list[Item]]) -> Any:
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
-    texts = [str(item.prompt) + " ".join(item.choices or ()) for group in items.values() for item in group]
+    texts = [
+        str(item.prompt) + " ".join(item.choices or ())
+        for group in items.values()
+        for item in group
+    ]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     special = ["<pad>", "<eos>", "<bos>"]
     backend.train_from_iterator(
-        texts, trainers.BpeTrainer(vocab_size=3000, special_tokens=special, initial_alphabet=alphabet)
+        texts,
+        trainers.BpeTrainer(vocab_size=3000, special_tokens=special, initial_alphabet=alphabet),
     )
-    return PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>", bos_token="<bos>")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>", bos_token="<bos>"
+    )
 
 
 @pytest.mark.full("jamba", reason="further models")
 @pytest.mark.parametrize("name", MODELS)
-def test_log_likelihoods_and_choices_are_the_harnesss(name: str, items: dict[str, list[Item]], tok: Any) -> None:
+def test_log_likelihoods_and_choices_are_the_harnesss(
+    name: str, items: dict[str, list[Item]], tok: Any
+) -> None:
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
@@ -138,7 +149,11 @@ def test_log_likelihoods_and_choices_are_the_harnesss(name: str, items: dict[str
     sizes = set()
     layouts = {}
     for workload, group in items.items():
-        asked = [Instance("loglikelihood", {}, (i.prompt, c), n) for n, i in enumerate(group) for c in i.choices or ()]
+        asked = [
+            Instance("loglikelihood", {}, (i.prompt, c), n)
+            for n, i in enumerate(group)
+            for c in i.choices or ()
+        ]
         theirs = iter([value for value, _ in harness.loglikelihood(asked, disable_tqdm=True)])
         scorer = Scorer(Probe(group), tok, network)
         rows = scorer.score(network).table.to_pylist()

@@ -54,7 +54,9 @@ def test_mass_and_free_answer_are_those_of_the_next_token() -> None:
     network = model(TOK).eval()
     item = Item(id="1", task="t", prompt="Q : w1 Answer :", choices=(" w2", " w3"), answer=1)
     with torch.no_grad():
-        next_token = network(torch.tensor([TOK("Q : w1 Answer :")["input_ids"]])).logits[0, -1].softmax(-1)
+        next_token = (
+            network(torch.tensor([TOK("Q : w1 Answer :")["input_ids"]])).logits[0, -1].softmax(-1)
+        )
     ids = TOK.convert_tokens_to_ids(["w2", "w3"])
     row = score(network, TOK, Probe([item])).table.to_pylist()[0]
     assert row["option_mass"] == pytest.approx(float(next_token[ids].sum()), abs=1e-6)
@@ -96,7 +98,10 @@ def test_items_that_cannot_be_scored_are_unscored_with_their_reason() -> None:
     ]
     rows = {row["item_id"]: row for row in score(model(TOK), TOK, Probe(items)).table.to_pylist()}
     assert rows["long"]["outcome"] == "unscored: 200 tokens, and the model reads 128"
-    assert rows["open"]["outcome"] == "unscored: 1 tokens and 256 for the answer, and the model reads 128"
+    assert (
+        rows["open"]["outcome"]
+        == "unscored: 1 tokens and 256 for the answer, and the model reads 128"
+    )
     assert rows["blank"]["outcome"] == "unscored: choice 1 has no text"
     assert [rows[name]["correct"] for name in ("long", "open", "blank")] == [None] * 3
     assert rows["fine"]["outcome"] == "ok"
@@ -140,14 +145,18 @@ def test_a_tokenizer_larger_than_the_model_is_refused() -> None:
     tok = tokenizer()
     tok.add_tokens(["new"])
     item = Item(id="1", task="t", prompt="new", choices=(" w1", " w2"), answer=0)
-    with pytest.raises(ScoringError, match=r"token id 137, and the model's vocabulary has 137 tokens"):
+    with pytest.raises(
+        ScoringError, match=r"token id 137, and the model's vocabulary has 137 tokens"
+    ):
         score(model(TOK), tok, Probe([item]))
 
 
 def test_a_peft_model_is_scored_with_its_adapter() -> None:
     network = model(TOK)
     plain = score(network, TOK, probe())
-    adapted = get_peft_model(network, LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False))
+    adapted = get_peft_model(
+        network, LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False)
+    )
     assert logprobs(score(adapted, TOK, probe())) != logprobs(plain)
     with adapted.disable_adapter():
         assert logprobs(score(adapted, TOK, probe())) == pytest.approx(logprobs(plain), abs=1e-5)
@@ -187,7 +196,10 @@ def test_every_question_is_scored_and_a_model_that_knows_nothing_is_near_chance(
 def test_accuracy_of_random_choices_is_the_mean_of_one_over_k() -> None:
     for name in ("standard", "confirmation"):
         probe = load_probe(name)
-        k, gold = (np.array([value(item) for item in probe]) for value in (lambda one: one.k, lambda one: one.answer))
+        k, gold = (
+            np.array([value(item) for item in probe])
+            for value in (lambda one: one.k, lambda one: one.answer)
+        )
         chosen = np.random.default_rng(0).integers(0, k, (400, len(probe)))
         accuracy = (chosen == gold).mean(axis=1)
         assert abs(accuracy.mean() - (1 / k).mean()) < 4 * accuracy.std() / np.sqrt(len(accuracy))
@@ -197,10 +209,16 @@ def test_accuracy_of_random_choices_is_the_mean_of_one_over_k() -> None:
 
 
 LOGPROBS = np.array([-4.0, -6.0, -6.5])
-LENGTHS = {"bytes": np.array([2, 4, 6]), "chars": np.array([2, 4, 5]), "tokens": np.array([1, 2, 2])}
+LENGTHS = {
+    "bytes": np.array([2, 4, 6]),
+    "chars": np.array([2, 4, 5]),
+    "tokens": np.array([1, 2, 2]),
+}
 
 
-@pytest.mark.parametrize(("norm", "chosen"), [("sum", 0), ("bytes", 2), ("chars", 2), ("tokens", 1)])
+@pytest.mark.parametrize(
+    ("norm", "chosen"), [("sum", 0), ("bytes", 2), ("chars", 2), ("tokens", 1)]
+)
 def test_the_norm_decides(norm: str, chosen: int) -> None:
     assert decide(LOGPROBS, lengths=LENGTHS, norm=norm, answers=[0]).chosen == chosen  # type: ignore[arg-type]
 
@@ -237,7 +255,9 @@ def test_lengths_leave_the_leading_space_out() -> None:
 
 def test_option_mass_counts_every_continuation_once() -> None:
     # " New" (.3) holds " New York" (.1); " Oslo" (.2) stands twice
-    encoded = Encoded(context=(1,), texts=("",) * 4, choices=((5,), (5, 6), (7,), (7,)), spellings=((),) * 4)
+    encoded = Encoded(
+        context=(1,), texts=("",) * 4, choices=((5,), (5, 6), (7,), (7,)), spellings=((),) * 4
+    )
     assert option_mass(np.log([0.3, 0.1, 0.2, 0.2]), encoded, 0.05) == pytest.approx(0.55)
 
 
@@ -253,7 +273,9 @@ SHORT, _, _, CHAT = WORDINGS
 
 
 def asked(**settings: Any) -> Probe:
-    return worded(Probe(facts(12), **settings), "each", [Wording(name="said", beginning="You say :"), CHAT])
+    return worded(
+        Probe(facts(12), **settings), "each", [Wording(name="said", beginning="You say :"), CHAT]
+    )
 
 
 def test_a_snapshot_names_the_wording_and_scores_what_it_asks() -> None:
@@ -265,7 +287,9 @@ def test_a_snapshot_names_the_wording_and_scores_what_it_asks() -> None:
     assert len(set(found.texts("prompt_hash").tolist())) == len(items)
     said = [item for item in items if item.wording and item.wording.name == "said"]
     written = [
-        replace(item, wording=None, prompt=str(item.full_prompt), id=f"written {item.id}", cluster=None)
+        replace(
+            item, wording=None, prompt=str(item.full_prompt), id=f"written {item.id}", cluster=None
+        )
         for item in said
     ]
     plain = score(network, tok, Probe(written))
@@ -289,17 +313,26 @@ class Gluing:
 
     def __call__(self, texts: Any, **_: Any) -> Any:
         many = [texts] if isinstance(texts, str) else texts
-        ids = [[1 + sum(map(ord, word)) % 5000 for word in text.replace("- ", "-").split()] for text in many]
+        ids = [
+            [1 + sum(map(ord, word)) % 5000 for word in text.replace("- ", "-").split()]
+            for text in many
+        ]
         return {"input_ids": ids[0] if isinstance(texts, str) else ids}
 
 
 def test_a_frame_that_changes_the_tokens_of_the_options_is_refused() -> None:
     glued = replace(SHORT, name="glued", frame="Q: {question} -")
-    item = Item(id="a", task="t", prompt="Question: Which?\nAnswer:", choices=[" this", " that"], answer=0)
-    items = Probe([item, replace(item, id="b", wording=SHORT), replace(item, id="c", wording=glued)])
+    item = Item(
+        id="a", task="t", prompt="Question: Which?\nAnswer:", choices=[" this", " that"], answer=0
+    )
+    items = Probe(
+        [item, replace(item, id="b", wording=SHORT), replace(item, id="c", wording=glued)]
+    )
     tok: Any = Gluing()
     encoded = encode(items, tok, max_length=100)
-    with pytest.raises(ScoringError, match="the wording 'glued' changes the tokens of the options of item 'c'"):
+    with pytest.raises(
+        ScoringError, match="the wording 'glued' changes the tokens of the options of item 'c'"
+    ):
         check_wordings(items, encoded, tok, max_length=100)
     fits = items.with_items(items.items[:2])
     check_wordings(fits, encode(fits, tok, max_length=100), tok, max_length=100)
@@ -307,7 +340,10 @@ def test_a_frame_that_changes_the_tokens_of_the_options_is_refused() -> None:
 
 def test_wordings_are_scored_alike_whatever_their_order() -> None:
     tok = tokenizer()
-    network, items = model(tok), worded(Probe(facts(), name="facts"), "one", [Wording(name="said", beginning="So :")])
+    network, items = (
+        model(tok),
+        worded(Probe(facts(), name="facts"), "one", [Wording(name="said", beginning="So :")]),
+    )
     one = score(network, tok, items)
     other = score(network, tok, items.with_items(items.items[::-1]))
     assert one.floats("correct").tolist() == other.floats("correct").tolist()[::-1]
@@ -354,7 +390,9 @@ def test_without_a_start_token_the_first_token_is_not_scored_and_its_bytes_do_no
 def test_bytes_are_those_of_utf_8_with_a_leading_space() -> None:
     tok = tokenizer()
     text = " w1 größe 数学"
-    row = score(model(tok), tok, Probe([Item(id="1", task="t", prompt="", choices=(text,))])).table.to_pylist()[0]
+    row = score(
+        model(tok), tok, Probe([Item(id="1", task="t", prompt="", choices=(text,))])
+    ).table.to_pylist()[0]
     assert (row["choice_chars"], row["choice_bytes"]) == ([len(text)], [len(text.encode())])
 
 
@@ -364,7 +402,17 @@ def test_a_passage_has_no_outcome_and_is_not_unscored() -> None:
     assert found.is_passage.tolist() == [False] * 6 + [True] * 3
     assert not found.is_unscored.any()
     row = found.table.to_pylist()[-1]
-    nothing = ("k", "gold", "golds", "chosen", "correct", "gold_share", "option_mass", "free_correct", "margin")
+    nothing = (
+        "k",
+        "gold",
+        "golds",
+        "chosen",
+        "correct",
+        "gold_share",
+        "option_mass",
+        "free_correct",
+        "margin",
+    )
     assert all(row[name] is None for name in (*nothing, "unstable", "output"))
     assert row["outcome"] == "ok"
     assert math.isfinite(snapshot_bits(found))
@@ -382,8 +430,12 @@ def test_a_text_beyond_the_context_is_unscored_with_the_reason() -> None:
 def test_no_norm_changes_a_passage(norm: Any) -> None:
     tok = tokenizer()
     network = model(tok)
-    one, other = (score(network, tok, Probe([*probe(4), *passages(3)], norm=n)) for n in ("sum", norm))
-    values = [[row[0] for row in side.table["choice_logprobs"].to_pylist()[4:]] for side in (one, other)]
+    one, other = (
+        score(network, tok, Probe([*probe(4), *passages(3)], norm=n)) for n in ("sum", norm)
+    )
+    values = [
+        [row[0] for row in side.table["choice_logprobs"].to_pylist()[4:]] for side in (one, other)
+    ]
     assert values[0] == pytest.approx(values[1], abs=1e-4)
     assert other.is_passage.sum() == 3
 
@@ -391,7 +443,10 @@ def test_no_norm_changes_a_passage(norm: Any) -> None:
 def test_questions_are_scored_as_they_are_without_passages() -> None:
     tok = tokenizer()
     network = model(tok)
-    alone, beside = score(network, tok, probe(12)), score(network, tok, Probe([*passages(4), *probe(12)], name="both"))
+    alone, beside = (
+        score(network, tok, probe(12)),
+        score(network, tok, Probe([*passages(4), *probe(12)], name="both")),
+    )
     for one, other in zip(alone.table.to_pylist(), beside.table.to_pylist()[4:], strict=True):
         assert other["choice_logprobs"] == pytest.approx(one["choice_logprobs"], abs=1e-5)
         assert (other["chosen"], other["content_hash"]) == (one["chosen"], one["content_hash"])
@@ -408,16 +463,27 @@ scorer = Scorer(Probe([*probe(9), *passages()]), tok, model(tok), token_budget=6
 found["checksum"] = scorer.score(model(tok)).checksum
 """
     tok = tokenizer()
-    alone = Scorer(Probe([*probe(9), *passages()]), tok, model(tok), token_budget=60).score(model(tok)).checksum
+    alone = (
+        Scorer(Probe([*probe(9), *passages()]), tok, model(tok), token_budget=60)
+        .score(model(tok))
+        .checksum
+    )
     assert [found["checksum"] for found in in_processes(script, tmp_path)] == [alone, alone]
 
 
-def taught(network: Any, prompts: Sequence[str], *answers: Sequence[str], steps: int, rate: float) -> Any:
+def taught(
+    network: Any, prompts: Sequence[str], *answers: Sequence[str], steps: int, rate: float
+) -> Any:
     """Copy of a model after learning one or several answers to each prompt."""
     network = copy.deepcopy(network)
     batches = []
     for texts in answers:
-        ids = torch.tensor([TOK(f"{prompt}{text}")["input_ids"] for prompt, text in zip(prompts, texts, strict=True)])
+        ids = torch.tensor(
+            [
+                TOK(f"{prompt}{text}")["input_ids"]
+                for prompt, text in zip(prompts, texts, strict=True)
+            ]
+        )
         asked = ids.shape[1] - len(TOK(texts[0])["input_ids"])
         batches.append((ids, torch.where(torch.arange(ids.shape[1]) < asked, -100, ids)))
     optimizer = torch.optim.AdamW(network.parameters(), lr=rate)
@@ -444,7 +510,8 @@ def test_another_format_takes_the_mass_and_overwritten_facts_the_share_within_th
     another_format = taught(knows, prompts, announced, steps=20, rate=1e-3)
     overwritten = taught(knows, prompts, other, steps=40, rate=1e-3)
     gone, swapped = (
-        compare(before=before, after=score(one, TOK, questions)).all for one in (another_format, overwritten)
+        compare(before=before, after=score(one, TOK, questions)).all
+        for one in (another_format, overwritten)
     )
     for group in (gone, swapped):
         assert group["log_mass_change"] is not None
@@ -469,6 +536,10 @@ def test_mass_and_conditional_are_those_of_plain_forwards(norm: str) -> None:
         (networks[1], found.mass_after, found.conditional_after),
     ):
         for row, (item, one) in enumerate(zip(questions, encoded, strict=True)):
-            plain = np.array([log_likelihood(network, one.context, choice) for choice in one.choices])
+            plain = np.array(
+                [log_likelihood(network, one.context, choice) for choice in one.choices]
+            )
             assert mass[row] == pytest.approx(logsumexp(plain), abs=1e-4)
-            assert conditional[row] == pytest.approx(plain[int(item.answers[0])] - logsumexp(plain), abs=1e-4)
+            assert conditional[row] == pytest.approx(
+                plain[int(item.answers[0])] - logsumexp(plain), abs=1e-4
+            )

@@ -62,7 +62,9 @@ def test_an_index_names_files_wherever_they_are(tmp_path: Path) -> None:
     folder.mkdir()
     (tmp_path / "elsewhere.weights").write_text("1")
     names = ["../elsewhere.weights", "not there", "\0", 3, "x" * 5000]
-    (folder / "a.index.json").write_text(json.dumps({"weight_map": {str(n): name for n, name in enumerate(names)}}))
+    (folder / "a.index.json").write_text(
+        json.dumps({"weight_map": {str(n): name for n, name in enumerate(names)}})
+    )
     (folder / "b.index.json").write_text('{"weight_map": [')
     (folder / "c.index.json").write_text("[]")
     before = file_digests(folder)
@@ -75,8 +77,19 @@ def test_an_index_names_files_wherever_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("modeling_own.py", "parts/helper.py", "additional_chat_templates/tools.jinja", "chat_template.jinja"),
-        *("tokenizer.model", "vocab.txt", "adapter_model.safetensors", "qwen.tiktoken", "parts/model.bin"),
+        *(
+            "modeling_own.py",
+            "parts/helper.py",
+            "additional_chat_templates/tools.jinja",
+            "chat_template.jinja",
+        ),
+        *(
+            "tokenizer.model",
+            "vocab.txt",
+            "adapter_model.safetensors",
+            "qwen.tiktoken",
+            "parts/model.bin",
+        ),
     ],
 )
 def test_every_file_that_can_decide_makes_another_model(tmp_path: Path, name: str) -> None:
@@ -91,8 +104,19 @@ def test_every_file_that_can_decide_makes_another_model(tmp_path: Path, name: st
 @pytest.mark.parametrize(
     "name",
     [
-        *("optimizer.bin", "optimizer.safetensors", "trainer_state.json", "training_args.bin", "scheduler.pt"),
-        *("README.md", "checkpoint-10/model.safetensors", "_forgetwatch/run.json", "forgetwatch/run.json"),
+        *(
+            "optimizer.bin",
+            "optimizer.safetensors",
+            "trainer_state.json",
+            "training_args.bin",
+            "scheduler.pt",
+        ),
+        *(
+            "README.md",
+            "checkpoint-10/model.safetensors",
+            "_forgetwatch/run.json",
+            "forgetwatch/run.json",
+        ),
         *(".cache/huggingface/a.json", "_forgetwatch-1/run.json", "rng_state_0.pth"),
     ],
 )
@@ -122,7 +146,9 @@ def test_adapters_in_a_circle_are_refused(tmp_path: Path, cache: Path) -> None:
         score_checkpoint(str(tmp_path / "a"), probe())
 
 
-def test_a_file_of_another_model_under_this_name_is_not_used(saved: Path, cache: Path, loads: list[str]) -> None:
+def test_a_file_of_another_model_under_this_name_is_not_used(
+    saved: Path, cache: Path, loads: list[str]
+) -> None:
     one = score_checkpoint(str(saved), probe())
     (first,) = cache.glob("*.parquet")
     first.rename(cache.parent / "kept.parquet")
@@ -155,7 +181,12 @@ def test_whatever_stands_in_the_cache_the_model_is_scored(
     if damage == "folder":
         kept.mkdir()
     elif damage != "gone":
-        contents = {"cut": data[:-20], "changed": data, "empty": b"", "another file": b"PAR1 nothing"}
+        contents = {
+            "cut": data[:-20],
+            "changed": data,
+            "empty": b"",
+            "another file": b"PAR1 nothing",
+        }
         kept.write_bytes(contents[damage])
     is_refused = damage == "folder"
     with pytest.warns(UserWarning, match="could not be cached") if is_refused else nullcontext():
@@ -216,7 +247,9 @@ with entry.locked(patience=0, on_wait=lambda: None) as locked:
 
 def test_a_process_that_is_killed_leaves_no_lock(tmp_path: Path) -> None:
     entry = CacheEntry(tmp_path / "x.parquet", "k")
-    holder = subprocess.Popen([sys.executable, "-c", textwrap.dedent(HOLDER), str(entry.path)], stdout=subprocess.PIPE)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(HOLDER), str(entry.path)], stdout=subprocess.PIPE
+    )
     assert holder.stdout is not None
     with holder, holder.stdout:
         assert holder.stdout.readline() == b"True\n"
@@ -271,7 +304,10 @@ def exchanged(network: Any) -> None:
 
 
 def exchanged_layers(network: Any) -> None:
-    network.model.layers[0], network.model.layers[1] = network.model.layers[1], network.model.layers[0]
+    network.model.layers[0], network.model.layers[1] = (
+        network.model.layers[1],
+        network.model.layers[0],
+    )
 
 
 def other_dtype(network: Any) -> None:
@@ -286,8 +322,12 @@ def buffer(network: Any) -> None:
     network.register_buffer("seen", torch.ones(3))
 
 
-@pytest.mark.parametrize("change", [other_value, exchanged, exchanged_layers, other_dtype, other_setting, buffer])
-def test_any_change_of_the_weights_or_settings_is_another_fingerprint(change: Callable[[Any], None]) -> None:
+@pytest.mark.parametrize(
+    "change", [other_value, exchanged, exchanged_layers, other_dtype, other_setting, buffer]
+)
+def test_any_change_of_the_weights_or_settings_is_another_fingerprint(
+    change: Callable[[Any], None],
+) -> None:
     network = model(TOK)
     assert model_fingerprint(network) == model_fingerprint(model(TOK))
     with torch.no_grad():
@@ -302,7 +342,9 @@ def test_the_name_of_a_model_does_not_count_and_neither_does_its_mode() -> None:
 
 
 def test_an_adapter_that_changes_nothing_is_its_base_and_a_trained_one_is_not() -> None:
-    adapted = get_peft_model(model(TOK), LoraConfig(task_type="CAUSAL_LM", target_modules=["q_proj"]))
+    adapted = get_peft_model(
+        model(TOK), LoraConfig(task_type="CAUSAL_LM", target_modules=["q_proj"])
+    )
     assert model_fingerprint(adapted) == model_fingerprint(model(TOK))
     with torch.no_grad():
         next(weight for name, weight in adapted.named_parameters() if "lora_B" in name)[0, 0] = 1e-3
@@ -316,7 +358,9 @@ def test_the_settings_of_a_trained_adapter_count() -> None:
         torch.manual_seed(0)
         adapted = get_peft_model(model(TOK), settings)
         with torch.no_grad():
-            next(weight for name, weight in adapted.named_parameters() if "lora_B" in name).fill_(1e-3)
+            next(weight for name, weight in adapted.named_parameters() if "lora_B" in name).fill_(
+                1e-3
+            )
         found.append(model_fingerprint(adapted))
     assert found[0] == found[1] != found[2]
 
@@ -331,15 +375,27 @@ OWN = cache_argument(LlamaForCausalLM)
 
 
 class _New(LlamaForCausalLM):  # type: ignore[misc]
-    def forward(self, input_ids: Any = None, position_ids: Any = None, cache: Any = None, **rest: Any) -> Any:
+    def forward(
+        self, input_ids: Any = None, position_ids: Any = None, cache: Any = None, **rest: Any
+    ) -> Any:
         assert "past_key_values" not in rest
-        return super().forward(input_ids=input_ids, position_ids=position_ids, **{OWN: cache}, **rest)
+        return super().forward(
+            input_ids=input_ids, position_ids=position_ids, **{OWN: cache}, **rest
+        )
 
 
 class _Old(LlamaForCausalLM):  # type: ignore[misc]
-    def forward(self, input_ids: Any = None, position_ids: Any = None, past_key_values: Any = None, **rest: Any) -> Any:
+    def forward(
+        self,
+        input_ids: Any = None,
+        position_ids: Any = None,
+        past_key_values: Any = None,
+        **rest: Any,
+    ) -> Any:
         assert "cache" not in rest
-        return super().forward(input_ids=input_ids, position_ids=position_ids, **{OWN: past_key_values}, **rest)
+        return super().forward(
+            input_ids=input_ids, position_ids=position_ids, **{OWN: past_key_values}, **rest
+        )
 
 
 class _Unnamed(_Old):
@@ -350,7 +406,9 @@ class _Unnamed(_Old):
 class _Refusing(LlamaForCausalLM):  # type: ignore[misc]
     """Its cache has a third name, as after another renaming."""
 
-    def forward(self, input_ids: Any = None, position_ids: Any = None, cache: Any = None, **rest: Any) -> Any:
+    def forward(
+        self, input_ids: Any = None, position_ids: Any = None, cache: Any = None, **rest: Any
+    ) -> Any:
         if cache is not None:
             raise TypeError("unexpected keyword argument 'cache'")
         return super().forward(input_ids=input_ids, position_ids=position_ids, **rest)
@@ -359,12 +417,16 @@ class _Refusing(LlamaForCausalLM):  # type: ignore[misc]
 class _Swallowing(LlamaForCausalLM):  # type: ignore[misc]
     """Takes the cache without a word and does not use it."""
 
-    def forward(self, input_ids: Any = None, position_ids: Any = None, cache: Any = None, **rest: Any) -> Any:
+    def forward(
+        self, input_ids: Any = None, position_ids: Any = None, cache: Any = None, **rest: Any
+    ) -> Any:
         return super().forward(input_ids=input_ids, position_ids=position_ids, **rest)
 
 
 class _Warning(LlamaForCausalLM):  # type: ignore[misc]
-    def forward(self, input_ids: Any = None, position_ids: Any = None, cache: Any = None, **rest: Any) -> Any:
+    def forward(
+        self, input_ids: Any = None, position_ids: Any = None, cache: Any = None, **rest: Any
+    ) -> Any:
         if cache is not None:
             raise FutureWarning("cache is deprecated")
         return super().forward(input_ids=input_ids, position_ids=position_ids, **rest)
@@ -375,7 +437,9 @@ def made(kind: type[LlamaForCausalLM]) -> Any:
     return kind(LlamaConfig(**SIZES)).eval()
 
 
-@pytest.mark.parametrize(("kind", "name"), [(_New, "cache"), (_Old, "past_key_values"), (_Unnamed, "past_key_values")])
+@pytest.mark.parametrize(
+    ("kind", "name"), [(_New, "cache"), (_Old, "past_key_values"), (_Unnamed, "past_key_values")]
+)
 def test_a_prefix_is_shared_under_either_name(kind: Any, name: str) -> None:
     model = made(kind)
     assert cache_argument(kind) == name

@@ -25,20 +25,34 @@ ROOT = Path(__file__).parents[2]
 ITEMS = 400
 
 
-def written(folder: Path, pairs: list[dict[str, Any]], *, kind: str | None = None, category: str = "Math") -> Path:
+def written(
+    folder: Path, pairs: list[dict[str, Any]], *, kind: str | None = None, category: str = "Math"
+) -> Path:
     """A study whose pairs lose and gain given shares of questions with ten options."""
     rng = np.random.default_rng(0)
-    lines = ["name: made", "stages:", "  - name: tuning", *([f"    kind: {kind}"] if kind else []), "    pairs:"]
+    lines = [
+        "name: made",
+        "stages:",
+        "  - name: tuning",
+        *([f"    kind: {kind}"] if kind else []),
+        "    pairs:",
+    ]
     for number, pair in enumerate(pairs):
         before = np.arange(ITEMS) % 2 == 0
-        lost, gained = rng.random(ITEMS) < pair.pop("lost"), rng.random(ITEMS) < pair.pop("gained", 0.0)
+        lost, gained = (
+            rng.random(ITEMS) < pair.pop("lost"),
+            rng.random(ITEMS) < pair.pop("gained", 0.0),
+        )
         after = np.where(before, ~lost, gained)
         columns = {"k": [10] * ITEMS, "category": [category] * ITEMS}
         for side, correct in (("before", before), ("after", after)):
             save_snapshot(snapshot(correct.tolist(), **columns), folder / f"{side}{number}.parquet")
         lines.append(f"      - name: pair {number}")
         lines += [f"        {name}: {json.dumps(value)}" for name, value in pair.items()]
-        lines += [f"        before: before{number}.parquet", f"        after: after{number}.parquet"]
+        lines += [
+            f"        before: before{number}.parquet",
+            f"        after: after{number}.parquet",
+        ]
     path = folder / "study.yaml"
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -47,9 +61,15 @@ def written(folder: Path, pairs: list[dict[str, Any]], *, kind: str | None = Non
 def told(path: Path, *options: str) -> tuple[str, dict[str, Any], str]:
     """What the command prints on one line, its JSON, and its page."""
     out = path.parent / "out"
-    done = CliRunner().invoke(app, ["study", str(path), "-o", str(out), *options], catch_exceptions=False)
+    done = CliRunner().invoke(
+        app, ["study", str(path), "-o", str(out), *options], catch_exceptions=False
+    )
     assert done.exit_code == 0, done.output
-    return " ".join(done.stdout.split()), json.loads((out / "study.json").read_text()), (out / "study.html").read_text()
+    return (
+        " ".join(done.stdout.split()),
+        json.loads((out / "study.json").read_text()),
+        (out / "study.html").read_text(),
+    )
 
 
 def sized(lost: Any, *, families: int = 5, **more: Any) -> list[dict[str, Any]]:
@@ -61,11 +81,18 @@ def sized(lost: Any, *, families: int = 5, **more: Any) -> list[dict[str, Any]]:
     ]
 
 
-def test_larger_models_that_forget_less_are_told_with_the_interval_over_families(tmp_path: Path) -> None:
+def test_larger_models_that_forget_less_are_told_with_the_interval_over_families(
+    tmp_path: Path,
+) -> None:
     pairs = sized(lambda size, family: 0.5 - 0.15 * np.log10(size / 1e9) + 0.02 * family)
     text, document, page = told(written(tmp_path, pairs))
     found = next(one for one in document["trends"] if one["rate"] == "forgetting")
-    assert (found["covariate"], found["unit"], found["pairs"], found["families"]) == ("size", "tenfold", 20, 5)
+    assert (found["covariate"], found["unit"], found["pairs"], found["families"]) == (
+        "size",
+        "tenfold",
+        20,
+        5,
+    )
     low, high = found["alone"]["interval"]
     # Half of the questions were right; the adjustment for guessing takes a little off.
     assert low < -0.075 * 10 / 9 < high or low < -0.075 < high
@@ -122,9 +149,27 @@ def test_words_and_numbers_are_covariates_and_are_held_for_each_other(tmp_path: 
             None,
             ("contradicted", "cannot tell here", "cannot tell here", "cannot tell here"),
         ),
-        ("from-base", 0.1, 0.3, None, ("cannot tell here", "supported", "cannot tell here", "cannot tell here")),
-        ("from-base", 0.1, 0.0, None, ("cannot tell here", "contradicted", "cannot tell here", "cannot tell here")),
-        ("from-instruct", 0.03, 0.02, "1K", ("cannot tell here", "cannot tell here", "supported", "cannot tell here")),
+        (
+            "from-base",
+            0.1,
+            0.3,
+            None,
+            ("cannot tell here", "supported", "cannot tell here", "cannot tell here"),
+        ),
+        (
+            "from-base",
+            0.1,
+            0.0,
+            None,
+            ("cannot tell here", "contradicted", "cannot tell here", "cannot tell here"),
+        ),
+        (
+            "from-instruct",
+            0.03,
+            0.02,
+            "1K",
+            ("cannot tell here", "cannot tell here", "supported", "cannot tell here"),
+        ),
         (
             "from-instruct",
             0.5,
@@ -142,7 +187,12 @@ def test_words_and_numbers_are_covariates_and_are_held_for_each_other(tmp_path: 
     ],
 )
 def test_the_findings_of_the_paper_are_supported_contradicted_or_cannot_be_told(
-    tmp_path: Path, kind: str, lost: float, gained: float, data: str | None, answers: tuple[str, ...]
+    tmp_path: Path,
+    kind: str,
+    lost: float,
+    gained: float,
+    data: str | None,
+    answers: tuple[str, ...],
 ) -> None:
     more = {} if data is None else {"data": data}
     pairs = [{"family": f"f{at}", "lost": lost, "gained": gained, **more} for at in range(6)]
@@ -175,7 +225,10 @@ def test_findings_need_to_know_what_a_stage_does(tmp_path: Path) -> None:
         ("covariates: {mix: inf}", "needed a finite number under 'mix'"),
         ("covariates: {mix: null}", "leave out what is not known"),
         ("covariates: {mix: 30 %}", "such as 0.3 for 30 %"),
-        ("covariates: {weight_distance: measurd}", "weight_distance: needed measured, or a number of at least 0"),
+        (
+            "covariates: {weight_distance: measurd}",
+            "weight_distance: needed measured, or a number of at least 0",
+        ),
         ("covariates: {weight_distance: -1}", "weight_distance: needed measured"),
         ("train: .", "no such file"),
         ("covariates: 3", "covariates: needed a mapping"),
@@ -183,15 +236,21 @@ def test_findings_need_to_know_what_a_stage_does(tmp_path: Path) -> None:
         ("famly: a", "unknown key 'famly', did you mean 'family'"),
     ],
 )
-def test_what_is_no_covariate_is_refused_before_anything_is_read(tmp_path: Path, line: str, said: str) -> None:
+def test_what_is_no_covariate_is_refused_before_anything_is_read(
+    tmp_path: Path, line: str, said: str
+) -> None:
     path = tmp_path / "study.yaml"
     path.write_text(
         f"stages:\n  - name: s\n    pairs:\n      - name: a\n        before: x\n        after: y\n        {line}\n"
     )
     with pytest.raises(StudyError, match=said):
         read_plan(path)
-    path.write_text("stages:\n  - name: s\n    kind: tuning\n    pairs:\n      - {name: a, before: x, after: y}\n")
-    with pytest.raises(StudyError, match="kind: needed continual-pretraining or from-base or from-instruct"):
+    path.write_text(
+        "stages:\n  - name: s\n    kind: tuning\n    pairs:\n      - {name: a, before: x, after: y}\n"
+    )
+    with pytest.raises(
+        StudyError, match="kind: needed continual-pretraining or from-base or from-instruct"
+    ):
         read_plan(path)
 
 
@@ -202,7 +261,9 @@ def test_a_number_in_one_pair_and_a_word_in_another_is_refused(tmp_path: Path) -
         for name, mix in (("a", "1"), ("b", "big"))
     )
     path.write_text(f"stages:\n  - name: s\n    pairs:\n{pairs}")
-    with pytest.raises(StudyError, match="covariate 'mix' is a number in pair 'a' and a word in pair 'b'"):
+    with pytest.raises(
+        StudyError, match="covariate 'mix' is a number in pair 'a' and a word in pair 'b'"
+    ):
         read_plan(path)
 
 
@@ -214,8 +275,14 @@ def test_three_words_are_compared_with_the_most_frequent_one_alone(tmp_path: Pat
         for at, method in enumerate(methods)
     ]
     _, document, _ = told(written(tmp_path, pairs))
-    found = {one["covariate"]: one["alone"]["slope"] for one in document["trends"] if one["rate"] == "forgetting"}
-    assert found["method: DPO against SFT"] == pytest.approx(0.25, abs=0.04)  # half of the questions were right
+    found = {
+        one["covariate"]: one["alone"]["slope"]
+        for one in document["trends"]
+        if one["rate"] == "forgetting"
+    }
+    assert found["method: DPO against SFT"] == pytest.approx(
+        0.25, abs=0.04
+    )  # half of the questions were right
     assert found["method: GRPO against SFT"] == pytest.approx(0.1, abs=0.04)
 
 
@@ -231,13 +298,24 @@ def test_what_cannot_be_asked_and_missing_families_are_noted(tmp_path: Path) -> 
         assert f"note: {note}" in text
         assert note in page
     table = (tmp_path / "out" / "study.csv").read_text().splitlines()
-    assert table[0].startswith("stage,pair,family,kind,size,data,covariate.same,covariate.once,verdict,averages.tasks,")
-    assert [line.split(",")[6:8] for line in table[1:]] == [["3.0", "x"], ["3.0", ""], ["3.0", ""], ["3.0", ""]]
+    assert table[0].startswith(
+        "stage,pair,family,kind,size,data,covariate.same,covariate.once,verdict,averages.tasks,"
+    )
+    assert [line.split(",")[6:8] for line in table[1:]] == [
+        ["3.0", "x"],
+        ["3.0", ""],
+        ["3.0", ""],
+        ["3.0", ""],
+    ]
 
 
 def test_a_step_of_a_large_number_is_one_that_can_be_read(tmp_path: Path) -> None:
     pairs = [
-        {"family": f"f{at % 5}", "lost": 0.1 + 0.4 * (at % 4) / 3, "covariates": {"rows": 20_000 * (at % 4)}}
+        {
+            "family": f"f{at % 5}",
+            "lost": 0.1 + 0.4 * (at % 4) / 3,
+            "covariates": {"rows": 20_000 * (at % 4)},
+        }
         for at in range(20)
     ]
     text, document, _ = told(written(tmp_path, pairs))
@@ -257,7 +335,9 @@ def test_numbers_of_covariates_may_have_letters_and_signs(tmp_path: Path) -> Non
     assert (pair.family, pair.kind) == ("x", None)
 
 
-def test_the_distance_of_the_weights_is_measured_between_models_and_left_out_of_files(tmp_path: Path) -> None:
+def test_the_distance_of_the_weights_is_measured_between_models_and_left_out_of_files(
+    tmp_path: Path,
+) -> None:
     torch = pytest.importorskip("torch")
     from support import model, probe, tokenizer
 
@@ -338,29 +418,52 @@ def worlds(effect: float, *, number: int = 60, stage_effect: float = 1.0) -> Ite
                 ceilings=both,
                 ceilings_by_category={},
             )
-            mixed = replace(pair, covariates={"mix": rng.normal(5, 1), "method": str(rng.choice(["SFT", "DPO"]))})
+            mixed = replace(
+                pair,
+                covariates={"mix": rng.normal(5, 1), "method": str(rng.choice(["SFT", "DPO"]))},
+            )
             nothing: Any = None  # the trends read the means alone
-            results.append(Compared(pair=mixed, means=means, comparison=nothing, averages=nothing, causes=None))
+            results.append(
+                Compared(pair=mixed, means=means, comparison=nothing, averages=nothing, causes=None)
+            )
         yield Study(plan=plan, results=tuple(results))
 
 
 @pytest.mark.parametrize("effect", [0.0, -0.02])
 def test_the_slope_of_size_is_that_of_the_world_whatever_the_stages_do(effect: float) -> None:
-    found = [one.alone.slope for study in worlds(effect) for one in trends(study) if one.covariate == "size"]
+    found = [
+        one.alone.slope
+        for study in worlds(effect)
+        for one in trends(study)
+        if one.covariate == "size"
+    ]
     assert len(found) == 120
     assert np.mean(found) == pytest.approx(effect, abs=0.001)
     one_stage = [
-        replace(study, results=tuple(replace(one, pair=replace(one.pair, stage="all")) for one in study.compared))
+        replace(
+            study,
+            results=tuple(
+                replace(one, pair=replace(one.pair, stage="all")) for one in study.compared
+            ),
+        )
         for study in worlds(effect, number=20)
     ]
-    confounded = [one.alone.slope for study in one_stage for one in trends(study) if one.covariate == "size"]
-    assert np.mean(confounded) < effect - 0.01, "without its stages the study takes them for an effect of size"
+    confounded = [
+        one.alone.slope for study in one_stage for one in trends(study) if one.covariate == "size"
+    ]
+    assert np.mean(confounded) < effect - 0.01, (
+        "without its stages the study takes them for an effect of size"
+    )
 
 
 def test_pairs_of_another_stage_than_most_are_compared_among_themselves(tmp_path: Path) -> None:
     """Most pairs are merges, which have no rate: the slope of the others is that of the study without merges."""
     tuned = [
-        {"family": f"f{at % 5}", "lost": 0.1 + 0.15 * (at // 5), "covariates": {"rate": 10.0 ** (at // 5 - 4), "n": at}}
+        {
+            "family": f"f{at % 5}",
+            "lost": 0.1 + 0.15 * (at // 5),
+            "covariates": {"rate": 10.0 ** (at // 5 - 4), "n": at},
+        }
         for at in range(20)
     ]
     merged = [{"family": f"f{at % 5}", "lost": 0.1, "gained": 0.02 * at} for at in range(24)]
@@ -390,7 +493,9 @@ def test_pairs_of_another_stage_than_most_are_compared_among_themselves(tmp_path
 def test_covariates_without_an_effect_are_seldom_told_over_all_questions_and_stages_are() -> None:
     told = wrong = 0
     for study in worlds(0.0, stage_effect=3.0):
-        found = [one for one in trends(study) if " rises with " in str(one) or " falls with " in str(one)]
+        found = [
+            one for one in trends(study) if " rises with " in str(one) or " falls with " in str(one)
+        ]
         wrong += any(not one.covariate.startswith("stage: ") for one in found)
         told += any("much data against instruction tuning" in one.covariate for one in found)
     assert wrong <= 3
@@ -403,9 +508,12 @@ def test_a_number_that_the_stage_determines_is_not_told(tmp_path: Path) -> None:
     lines = path.read_text().split("    pairs:\n")
     own = lines[1].split("      - name: ")[1:]
     small, large = (
-        "".join(f"      - name: {one}" for one in own if ("1e+09" in one) == is_small) for is_small in (True, False)
+        "".join(f"      - name: {one}" for one in own if ("1e+09" in one) == is_small)
+        for is_small in (True, False)
     )
-    path.write_text(f"{lines[0]}    pairs:\n{small}  - name: more\n    pairs:\n{large.replace('3e+09', '1e+10')}")
+    path.write_text(
+        f"{lines[0]}    pairs:\n{small}  - name: more\n    pairs:\n{large.replace('3e+09', '1e+10')}"
+    )
     text, document, _ = told(path)
     by_name = {one["covariate"]: one for one in document["trends"] if one["rate"] == "forgetting"}
     assert set(by_name) == {"stage: tuning against more", "size"}

@@ -90,7 +90,10 @@ def write_numbered(folder: Path, files: int) -> None:
 
 def study_file(folder: Path, *pairs: str, top: str = "") -> Path:
     path = folder / "made.yaml"
-    path.write_text(f"{top}\nstages:\n  - name: tuning\n    pairs:\n" + "".join(f"      - {pair}\n" for pair in pairs))
+    path.write_text(
+        f"{top}\nstages:\n  - name: tuning\n    pairs:\n"
+        + "".join(f"      - {pair}\n" for pair in pairs)
+    )
     return path
 
 
@@ -117,10 +120,14 @@ def read(source: Source, probe: Probe | None) -> Snapshot:
 
 def studied(path: Path, resolve: Resolve = read) -> Study:
     """The study of a file; models are kept in the folder `out` next to it."""
-    return run_study(read_plan(path), Sources(path.parent / "out", resolve), on_pair=lambda *_: None)
+    return run_study(
+        read_plan(path), Sources(path.parent / "out", resolve), on_pair=lambda *_: None
+    )
 
 
-def by_hand(before: Sequence[Right], after: Sequence[Right]) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
+def by_hand(
+    before: Sequence[Right], after: Sequence[Right]
+) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
     """The paper's rates and ceilings [seeds, 4] by category and in total, straight from the arrays."""
     of_category: dict[str, NDArray[Any]] = {}
     for category in ("Math", "Law", "Arts"):
@@ -132,8 +139,12 @@ def by_hand(before: Sequence[Right], after: Sequence[Right]) -> tuple[dict[str, 
                 acc, now = one[at].mean(), other[at].mean()
                 chance = (1 - acc) * (1 - now) / (k - 1)
                 lost, won = (one & ~other)[at].mean(), (~one & other)[at].mean()
-                of_seeds.append([lost - chance, won - chance, (k * acc - 1) / (k - 1), (k * now - 1) / (k - 1)])
-            of_tasks.append(np.maximum(of_seeds, 0))  # the paper's max(., 0), for each task and seed
+                of_seeds.append(
+                    [lost - chance, won - chance, (k * acc - 1) / (k - 1), (k * now - 1) / (k - 1)]
+                )
+            of_tasks.append(
+                np.maximum(of_seeds, 0)
+            )  # the paper's max(., 0), for each task and seed
         of_category[category] = np.mean(of_tasks, axis=0)
     return of_category, np.mean(list(of_category.values()), axis=0)
 
@@ -156,11 +167,17 @@ def test_values_deviations_and_ceilings_over_seeds_are_numpys(tmp_path: Path) ->
             assert found[name].ceiling.mean == pytest.approx(expected[:, 2 + which].mean())
     shown = {row[0]: row[1] for row in rows(study, "tuning", "forgetting")}
     assert list(shown) == ["Math", "Law", "Arts", "Total"]
-    mean, sd, ceiling = 100 * of_all[:, 0].mean(), 100 * of_all[:, 0].std(ddof=1), 100 * of_all[:, 2].mean()
+    mean, sd, ceiling = (
+        100 * of_all[:, 0].mean(),
+        100 * of_all[:, 0].std(ddof=1),
+        100 * of_all[:, 2].mean(),
+    )
     assert shown["Total"] == f"{mean:.1f} ± {sd:.1f} ({ceiling:.1f})"
 
 
-def test_a_category_named_total_and_items_without_one_have_rows_of_their_own(tmp_path: Path) -> None:
+def test_a_category_named_total_and_items_without_one_have_rows_of_their_own(
+    tmp_path: Path,
+) -> None:
     labels = np.where(CATEGORY == "Math", "Total", np.where(CATEGORY == "Law", "", CATEGORY))
     for n in range(2):
         pq.write_table(table_of(answers(n), category=list(labels)), tmp_path / f"{n}.parquet")
@@ -175,8 +192,13 @@ def test_a_category_named_total_and_items_without_one_have_rows_of_their_own(tmp
         [round(100 * max(expected[at], 0), 1) for at in (0, 2, 1, 3)]
     )
     (written,) = csv.DictReader(io.StringIO(study_csv(study)))
-    columns = [f"{where}paper.forgetting.mean" for where in ("category.Total.", "category.Arts.", "category..", "")]
-    assert [float(written[name]) for name in columns] == pytest.approx([expected[at] for at in (0, 2, 1, 3)])
+    columns = [
+        f"{where}paper.forgetting.mean"
+        for where in ("category.Total.", "category.Arts.", "category..", "")
+    ]
+    assert [float(written[name]) for name in columns] == pytest.approx(
+        [expected[at] for at in (0, 2, 1, 3)]
+    )
     status, _, _ = run(path, "-o", tmp_path / "out")
     assert status == 0
     paper = pairs_of(document(tmp_path / "out"))["a"]["paper"]["forgetting"]
@@ -188,7 +210,9 @@ def test_a_category_named_total_and_items_without_one_have_rows_of_their_own(tmp
 def test_latex_has_the_tables_with_its_signs_escaped(tmp_path: Path) -> None:
     for n in range(2):
         pq.write_table(table_of(answers(n), category=["R&D_1"] * len(K)), tmp_path / f"{n}.parquet")
-    study = studied(study_file(tmp_path, "{name: 50 %~^, before: [0.parquet, 1.parquet], after: 1.parquet}"))
+    study = studied(
+        study_file(tmp_path, "{name: 50 %~^, before: [0.parquet, 1.parquet], after: 1.parquet}")
+    )
     lines = publication.study_latex(study).splitlines()
     assert lines[1:6] == [
         r"\begin{table}",
@@ -214,9 +238,14 @@ def test_undefined_numbers_are_left_out() -> None:
 def test_categories_have_one_order_in_all_stages_and_a_file_may_name_others(tmp_path: Path) -> None:
     write_numbered(tmp_path, 2)
     for n in range(2):
-        pq.write_table(table_of(answers(n)).take(np.arange(len(K))[::-1]), tmp_path / f"back{n}.parquet")
+        pq.write_table(
+            table_of(answers(n)).take(np.arange(len(K))[::-1]), tmp_path / f"back{n}.parquet"
+        )
     stages = [
-        {"name": name, "pairs": [{"name": name, "before": f"{name}0.parquet", "after": f"{name}1.parquet"}]}
+        {
+            "name": name,
+            "pairs": [{"name": name, "before": f"{name}0.parquet", "after": f"{name}1.parquet"}],
+        }
         for name in ("", "back")
     ]
     stages[0]["name"], stages[0]["pairs"][0]["name"] = "first", "forwards"  # type: ignore[index]
@@ -224,7 +253,12 @@ def test_categories_have_one_order_in_all_stages_and_a_file_may_name_others(tmp_
     path.write_text(json.dumps({"stages": stages}))
     study = studied(path)
     for stage in ("first", "back"):
-        assert [row[0] for row in rows(study, stage, "forgetting")] == ["Math", "Law", "Arts", "Total"]
+        assert [row[0] for row in rows(study, stage, "forgetting")] == [
+            "Math",
+            "Law",
+            "Arts",
+            "Total",
+        ]
     (tmp_path / "map.csv").write_text(
         "task,category\n" + "".join(f"t{n},{'one' if n < 4 else 'two'}\n" for n in range(6))
     )
@@ -235,10 +269,15 @@ def test_categories_have_one_order_in_all_stages_and_a_file_may_name_others(tmp_
 
 def test_questions_that_are_left_out_are_counted_in_every_table_of_pairs(tmp_path: Path) -> None:
     before = [None if n < 3 else right for n, right in enumerate(answers(0))]
-    pq.write_table(table_of(answers(0), correct=pa.array(before, pa.bool_())).slice(0, 110), tmp_path / "b.parquet")
+    pq.write_table(
+        table_of(answers(0), correct=pa.array(before, pa.bool_())).slice(0, 110),
+        tmp_path / "b.parquet",
+    )
     pq.write_table(table_of(answers(1)).slice(10), tmp_path / "a.parquet")
     write(tmp_path, "whole.parquet", answers(2))
-    pq.write_table(table_of(answers(0), correct=pa.array(before, pa.bool_())), tmp_path / "unscored.parquet")
+    pq.write_table(
+        table_of(answers(0), correct=pa.array(before, pa.bool_())), tmp_path / "unscored.parquet"
+    )
     path = study_file(
         tmp_path,
         "{name: sides, before: b.parquet, after: a.parquet}",
@@ -266,12 +305,17 @@ def test_questions_that_are_left_out_are_counted_in_every_table_of_pairs(tmp_pat
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
-def test_files_and_samples_of_one_are_seeds_and_one_answer_is_compared_with_each(tmp_path: Path, side: str) -> None:
+def test_files_and_samples_of_one_are_seeds_and_one_answer_is_compared_with_each(
+    tmp_path: Path, side: str
+) -> None:
     one, several = answers(0), [answers(n) for n in (1, 2, 3)]
     write(tmp_path, "one.parquet", one)
     for n, right in enumerate(several):
         write(tmp_path, f"s{n}.parquet", right)
-    parts = [table_of(right, sample=pa.array([n] * len(K), pa.int32())) for n, right in enumerate(several)]
+    parts = [
+        table_of(right, sample=pa.array([n] * len(K), pa.int32()))
+        for n, right in enumerate(several)
+    ]
     pq.write_table(pa.concat_tables(parts), tmp_path / "samples.parquet")
     other = "after" if side == "before" else "before"
     files = "[s0.parquet, s1.parquet, s2.parquet]"
@@ -295,7 +339,9 @@ def test_files_and_samples_of_one_are_seeds_and_one_answer_is_compared_with_each
 
 def test_unlike_numbers_of_samples_are_a_sentence_of_the_study(tmp_path: Path) -> None:
     for count in (2, 3):
-        parts = [table_of(answers(n), sample=pa.array([n] * len(K), pa.int32())) for n in range(count)]
+        parts = [
+            table_of(answers(n), sample=pa.array([n] * len(K), pa.int32())) for n in range(count)
+        ]
         pq.write_table(pa.concat_tables(parts), tmp_path / f"{count}.parquet")
     path = study_file(
         tmp_path,
@@ -311,7 +357,9 @@ def test_unlike_numbers_of_samples_are_a_sentence_of_the_study(tmp_path: Path) -
 def test_items_that_one_seed_lacks_are_named_and_may_be_left_out(tmp_path: Path) -> None:
     write_numbered(tmp_path, 3)
     pq.write_table(table_of(answers(3)).slice(4), tmp_path / "short.parquet")
-    pq.write_table(table_of(answers(3), item_id=[f"x{n}" for n in range(len(K))]), tmp_path / "others.parquet")
+    pq.write_table(
+        table_of(answers(3), item_id=[f"x{n}" for n in range(len(K))]), tmp_path / "others.parquet"
+    )
     path = study_file(
         tmp_path,
         "{name: error, before: 0.parquet, after: [1.parquet, short.parquet, 2.parquet]}",
@@ -324,21 +372,29 @@ def test_items_that_one_seed_lacks_are_named_and_may_be_left_out(tmp_path: Path)
     assert "with on_mismatch: intersect" in error
     assert "they have no item in common" in unlike
     (left,) = study.compared
-    assert (left.comparison.all.n, left.comparison.items.only_before) == (pytest.approx(len(K) - 4), 4)
+    assert (left.comparison.all.n, left.comparison.items.only_before) == (
+        pytest.approx(len(K) - 4),
+        4,
+    )
     lost = [(answers(0) & ~answers(n))[4:].sum() for n in (1, 3, 2)]
     assert left.comparison.all.forgotten == pytest.approx(np.mean(lost))
     assert any(
-        "4 items that are not in the files of all its seeds are left out" in note for note in left.comparison.notes
+        "4 items that are not in the files of all its seeds are left out" in note
+        for note in left.comparison.notes
     )
 
 
 def test_the_released_codes_rule_has_its_ceilings_too(tmp_path: Path) -> None:
     write_numbered(tmp_path, 2)
-    path = study_file(tmp_path, "{name: a, before: 0.parquet, after: 1.parquet}", top="chance: paper-compat")
+    path = study_file(
+        tmp_path, "{name: a, before: 0.parquet, after: 1.parquet}", top="chance: paper-compat"
+    )
     study = studied(path)
     found = study.compared[0].values("forgetting")
     ceilings = [max((4 * answers(0)[task == TASK].mean() - 1) / 3, 0) for task in sorted(set(TASK))]
-    assert found["Missing"].ceiling.mean == pytest.approx(np.mean(ceilings))  # its k is 4 for every task it lacks
+    assert found["Missing"].ceiling.mean == pytest.approx(
+        np.mean(ceilings)
+    )  # its k is 4 for every task it lacks
     run(path, "-o", tmp_path / "out")
     assert "As in the paper&#39;s released code" in (tmp_path / "out" / "study.html").read_text()
 
@@ -349,7 +405,10 @@ def test_averages_show_the_loss_of_tasks_and_hide_what_gains_cancel(
 ) -> None:
     """Over seeds too, and with items without a task, which are a task of their own."""
     task = np.where(without_a_task == TASK, "", TASK)
-    sides = {side: [answers(first + 2 * n) for n in range(seeds)] for side, first in (("before", 3), ("after", 4))}
+    sides = {
+        side: [answers(first + 2 * n) for n in range(seeds)]
+        for side, first in (("before", 3), ("after", 4))
+    }
     names = {side: [f"{side}{n}.parquet" for n in range(seeds)] for side in sides}
     for side, rights in sides.items():
         for name, right in zip(names[side], rights, strict=True):
@@ -360,15 +419,24 @@ def test_averages_show_the_loss_of_tasks_and_hide_what_gains_cancel(
     lost = [one.mean() - now.mean() for one, now in of_tasks]
     assert found.tasks == 6
     assert found.conventional == pytest.approx(np.mean([max(0, fall) for fall in lost]))
-    assert found.forgetting == pytest.approx(np.mean([(one & ~now).mean() for one, now in of_tasks]))
-    fell = sum((one & ~now).sum() / seeds for (one, now), fall in zip(of_tasks, lost, strict=True) if fall > 0)
+    assert found.forgetting == pytest.approx(
+        np.mean([(one & ~now).mean() for one, now in of_tasks])
+    )
+    fell = sum(
+        (one & ~now).sum() / seeds
+        for (one, now), fall in zip(of_tasks, lost, strict=True)
+        if fall > 0
+    )
     assert found.in_tasks_that_fell == pytest.approx(fell)
     assert found.conventional < found.forgetting
 
 
 def test_a_pair_that_cannot_be_compared_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     write_sides(tmp_path)
-    pq.write_table(table_of(answers(2), content_hash=[f"x{n}" for n in range(len(K))]), tmp_path / "other.parquet")
+    pq.write_table(
+        table_of(answers(2), content_hash=[f"x{n}" for n in range(len(K))]),
+        tmp_path / "other.parquet",
+    )
     (tmp_path / "cut.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-9])
     path = study_file(
         tmp_path,
@@ -394,9 +462,13 @@ def test_a_pair_that_cannot_be_compared_is_named_and_the_others_go_on(tmp_path: 
         assert f"{name}: " in (tmp_path / "out" / "study.html").read_text()
 
 
-def test_a_pair_without_a_scored_question_is_named_and_no_page_has_the_folders_of_this_machine(tmp_path: Path) -> None:
+def test_a_pair_without_a_scored_question_is_named_and_no_page_has_the_folders_of_this_machine(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, "b.parquet", answers(0))
-    pq.write_table(table_of(answers(1), correct=pa.nulls(len(K), pa.bool_())), tmp_path / "n.parquet")
+    pq.write_table(
+        table_of(answers(1), correct=pa.nulls(len(K), pa.bool_())), tmp_path / "n.parquet"
+    )
     path = study_file(
         tmp_path,
         "{name: nothing, before: b.parquet, after: n.parquet}",
@@ -417,7 +489,9 @@ def test_a_stage_may_have_a_formula_in_its_name(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     pair = {"name": r"$\frac$", "size": "1B", "before": "0.parquet", "after": "1.parquet"}
     other = {"name": "b", "size": "2B", "before": "1.parquet", "after": "0.parquet"}
-    path.write_text(json.dumps({"stages": [{"name": r"from $\frac$ to $x_1", "pairs": [pair, other]}]}))
+    path.write_text(
+        json.dumps({"stages": [{"name": r"from $\frac$ to $x_1", "pairs": [pair, other]}]})
+    )
     assert run(path, "-o", tmp_path / "out")[0] == 0
 
 
@@ -427,7 +501,9 @@ def test_the_table_of_corrections_has_those_that_use_the_wrong_answers(tmp_path:
     for n in range(2):
         right = chosen[n] == gold
         pq.write_table(
-            table_of(right, gold=pa.array(gold, pa.int32()), chosen=pa.array(chosen[n], pa.int32())),
+            table_of(
+                right, gold=pa.array(gold, pa.int32()), chosen=pa.array(chosen[n], pa.int32())
+            ),
             tmp_path / f"{n}.parquet",
         )
     path = study_file(tmp_path, "{name: a, before: 0.parquet, after: 1.parquet}")
@@ -453,7 +529,9 @@ def test_nothing_is_read_where_the_file_is_wrong(tmp_path: Path) -> None:
 
 def test_the_name_of_a_report_is_no_folder(tmp_path: Path) -> None:
     write(tmp_path, "b.parquet", answers(0))
-    path = study_file(tmp_path, "{name: a, before: b.parquet, after: b.parquet}", top="name: report.html")
+    path = study_file(
+        tmp_path, "{name: a, before: b.parquet, after: b.parquet}", top="name: report.html"
+    )
     for options in (("-o", tmp_path / "report.html"), ()):  # named, and by the name of the study
         status, _, err = run(path, *options)
         assert status == 1
@@ -463,10 +541,14 @@ def test_the_name_of_a_report_is_no_folder(tmp_path: Path) -> None:
     assert run(path, "-o", tmp_path / "out")[0] == 0
 
 
-def test_the_terminals_table_has_a_row_a_pair_in_80_columns_and_each_pair_its_line(tmp_path: Path) -> None:
+def test_the_terminals_table_has_a_row_a_pair_in_80_columns_and_each_pair_its_line(
+    tmp_path: Path,
+) -> None:
     write_sides(tmp_path)
     names = ["a" * 70, "漢字 " * 30, "short"]
-    path = study_file(tmp_path, *(f"{{name: {name}, before: b.parquet, after: a.parquet}}" for name in names))
+    path = study_file(
+        tmp_path, *(f"{{name: {name}, before: b.parquet, after: a.parquet}}" for name in names)
+    )
     status, out, err = run(path, "-o", tmp_path / "out")
     assert status == 0
     from rich.cells import cell_len
@@ -501,8 +583,12 @@ def test_the_files_of_a_study_agree_and_show_names_as_text(tmp_path: Path) -> No
     labels = np.array([f"{HOSTILE[n % 3]} & 50 % of $x_1$ #{n % 4}" for n in range(len(K))])
     pq.write_table(table_of(answers(0), category=list(labels)), tmp_path / "b.parquet")
     pq.write_table(table_of(answers(1), category=list(labels)), tmp_path / "a.parquet")
-    pair = json.dumps({"name": "=1+1 <b> & x_1", "size": "7B", "before": "b.parquet", "after": "a.parquet"})
-    other = json.dumps({"name": "b", "size": "70B", "data": "1K", "before": "a.parquet", "after": "b.parquet"})
+    pair = json.dumps(
+        {"name": "=1+1 <b> & x_1", "size": "7B", "before": "b.parquet", "after": "a.parquet"}
+    )
+    other = json.dumps(
+        {"name": "b", "size": "70B", "data": "1K", "before": "a.parquet", "after": "b.parquet"}
+    )
     path = study_file(tmp_path, pair, other, top="name: <script>alert(1)</script>")
     folder = tmp_path / "out"
     status, out, err = run(path, "-o", folder, "--json", "-")
@@ -512,7 +598,9 @@ def test_the_files_of_a_study_agree_and_show_names_as_text(tmp_path: Path) -> No
     script = page.partition("<script>")[2].partition("</script>")[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in page
-    assert page.count("<script") == page.count("</script") == 2, "the data and the one script that the page admits"
+    assert page.count("<script") == page.count("</script") == 2, (
+        "the data and the one script that the page admits"
+    )
     assert "onerror=alert(3)>" not in page
     assert " of 2 pairs" in page.partition('class="verdict"')[2][:100]
     assert {path.name for path in (folder / "pictures").glob("*.png")} == {"radar-1-1-tuning.png"}
@@ -522,7 +610,11 @@ def test_the_files_of_a_study_agree_and_show_names_as_text(tmp_path: Path) -> No
     # The points of the page are the rows of the table, and both are the numbers of the document.
     points = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["rows"]
     for row, point, (name, one) in zip(table, points, numbers.items(), strict=True):
-        assert (point["pair"], point["stage"], point["size"]) == (name, row["stage"], float(row["size"]))
+        assert (point["pair"], point["stage"], point["size"]) == (
+            name,
+            row["stage"],
+            float(row["size"]),
+        )
         assert float(row["forgotten"]) == one["groups"][0]["forgotten"]
         assert not any(column.endswith(".sd") for column in row)  # one seed
         for rate, paper in one["paper"].items():
@@ -538,7 +630,10 @@ def two_pairs(folder: Path) -> Path:
     """Study with one figure, the radar of its stage."""
     for n in range(2):
         write(folder, f"{n}.parquet", answers(n))
-    pairs = ("{name: a, size: 1B, before: 0.parquet, after: 1.parquet}", "{name: b, size: 2B, before: 1.parquet")
+    pairs = (
+        "{name: a, size: 1B, before: 0.parquet, after: 1.parquet}",
+        "{name: b, size: 2B, before: 1.parquet",
+    )
     return study_file(folder, pairs[0], f"{pairs[1]}, after: 0.parquet}}")
 
 
@@ -588,7 +683,9 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_drawn(
 
 def test_no_torch_where_only_files_are_named(tmp_path: Path) -> None:
     write_sides(tmp_path)
-    path = study_file(tmp_path, "{name: a, before: b.parquet, after: a.parquet}", top="probe: standard")
+    path = study_file(
+        tmp_path, "{name: a, before: b.parquet, after: a.parquet}", top="probe: standard"
+    )
     code = f"""
 import sys
 from forgetwatch.cli import app
@@ -600,7 +697,9 @@ print(sorted({{"torch", "transformers", "datasets"}} & set(sys.modules)))
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_of_several_processes_the_first_alone_reads_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_several_processes_the_first_alone_reads_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = study_file(tmp_path, "{name: a, before: gone.parquet, after: gone.parquet}")
     for name, value in (("WORLD_SIZE", "2"), ("LOCAL_RANK", "1"), ("RANK", "1")):
         monkeypatch.setenv(name, value)
@@ -630,7 +729,10 @@ def outcomes(given: str, probe: Probe, right: Sequence[bool]) -> Snapshot:
     """Outcomes of a model that was never loaded."""
     return snapshot(
         right,
-        meta={"model": given, "probe": {"name": probe.name, "rendering": probe.rendering, "scoring": probe.scoring}},
+        meta={
+            "model": given,
+            "probe": {"name": probe.name, "rendering": probe.rendering, "scoring": probe.scoring},
+        },
         item_id=[item.id for item in probe],
         content_hash=[item.content_hash for item in probe],
         prompt_hash=[f"{given} {item.id}" for item in probe],
@@ -695,7 +797,9 @@ def test_of_several_processes_the_first_alone_keeps_snapshots(probed: Path) -> N
 
 def test_a_model_that_cannot_be_scored_is_tried_once_for_all_its_pairs(probed: Path) -> None:
     pairs = ("base, after: late", "late, after: tuned", "base, after: tuned")
-    path = study_file(probed, *(f"{{name: p{n}, before: {pair}}}" for n, pair in enumerate(pairs)), top=MODELS)
+    path = study_file(
+        probed, *(f"{{name: p{n}, before: {pair}}}" for n, pair in enumerate(pairs)), top=MODELS
+    )
     scored = Scored()
 
     def score(source: Source, probe: Probe | None) -> Snapshot:
@@ -707,7 +811,9 @@ def test_a_model_that_cannot_be_scored_is_tried_once_for_all_its_pairs(probed: P
     for _ in range(2):  # the next run tries it again
         scored.clear()
         study = studied(path, score)
-        assert [one.reason for one in study.failed] == [f"p{n}: late: does not fit into memory" for n in range(2)]
+        assert [one.reason for one in study.failed] == [
+            f"p{n}: late: does not fit into memory" for n in range(2)
+        ]
         assert len(study.compared) == 1
         assert scored.count("late") == 1
 
@@ -715,7 +821,9 @@ def test_a_model_that_cannot_be_scored_is_tried_once_for_all_its_pairs(probed: P
 def test_a_model_is_scored_again_with_other_settings_and_for_other_labels(probed: Path) -> None:
     def scored(settings: str) -> list[str]:
         names = Scored()
-        path = study_file(probed, "{name: a, before: base, after: tuned}", top=f"{MODELS}\n{settings}")
+        path = study_file(
+            probed, "{name: a, before: base, after: tuned}", top=f"{MODELS}\n{settings}"
+        )
         assert len(studied(path, names).compared) == 1
         return names
 
@@ -747,9 +855,13 @@ def test_an_adapter_whose_base_changed_is_scored_again(probed: Path) -> None:
     assert scored == ["tuned", "adapter", "adapter", "adapter"]
 
 
-def test_a_base_with_worked_examples_and_a_tuned_model_in_a_chat_answer_the_same_questions(probed: Path) -> None:
+def test_a_base_with_worked_examples_and_a_tuned_model_in_a_chat_answer_the_same_questions(
+    probed: Path,
+) -> None:
     chat = replace(probe_of(), decoding={"tokens": 7})
-    plain = replace(few_shot(replace(chat, rendering="plain"), list(chat)[:4], shots=2), name="made-base")
+    plain = replace(
+        few_shot(replace(chat, rendering="plain"), list(chat)[:4], shots=2), name="made-base"
+    )
     chat.save(probed / "chat.jsonl")
     plain.save(probed / "plain.jsonl")
     pair = "{name: a, before: {path: base, probe: plain.jsonl}, after: tuned}"
@@ -760,7 +872,9 @@ def test_a_base_with_worked_examples_and_a_tuned_model_in_a_chat_answer_the_same
         given = source.location
         decoding = probe.decoding.to_json()  # type: ignore[union-attr]
         assert [decoding[name] for name in ("temperature", "top_p", "tokens")] == [0.6, 0.95, 7]
-        return outcomes(given, probe, [not given.endswith("tuned") or n > 2 for n in range(len(probe))])
+        return outcomes(
+            given, probe, [not given.endswith("tuned") or n > 2 for n in range(len(probe))]
+        )
 
     top = "probe: chat.jsonl\ndecoding: {temperature: 0.6, top_p: 0.95}\n"
     refused = study_file(probed, pair, top=top)
@@ -774,14 +888,18 @@ def test_a_base_with_worked_examples_and_a_tuned_model_in_a_chat_answer_the_same
     assert "have no item in common" in study.failed[0].reason
     allowed = study_file(probed, pair, top=top + "allow_prompt_mismatch: true\n")
     study = studied(allowed, score)
-    assert (study.compared[0].comparison.all.n, study.compared[0].comparison.all.forgotten) == (12, 3)
+    assert (study.compared[0].comparison.all.n, study.compared[0].comparison.all.forgotten) == (
+        12,
+        3,
+    )
 
 
 MERGE = "{name: merged, before: base, after: {merge: [base, tuned], alpha: %s}}"
 
 
 @pytest.mark.parametrize(
-    ("lost", "answer"), [(0.5, "supported"), (0.4, "supported"), (0.1, "contradicted"), (0.38, "cannot tell here")]
+    ("lost", "answer"),
+    [(0.5, "supported"), (0.4, "supported"), (0.1, "contradicted"), (0.38, "cannot tell here")],
 )
 def test_the_fourth_finding_compares_a_merge_with_the_training_between_its_models(
     probed: Path, lost: float, answer: str
@@ -793,7 +911,9 @@ def test_the_fourth_finding_compares_a_merge_with_the_training_between_its_model
         (probed / name).mkdir()
         (probed / name / "config.json").write_text("{}")
         pairs += [f"{{name: {name}, family: {name}, before: base, after: {name}}}"]
-        pairs += [f"{{name: m{name}, family: {name}, before: base, after: {{merge: [base, {name}], alpha: .2}}}}"]
+        pairs += [
+            f"{{name: m{name}, family: {name}, before: base, after: {{merge: [base, {name}], alpha: .2}}}}"
+        ]
     sides = {name: number for number, name in enumerate("abcd")}
 
     def score(source: Source, probe: Probe | None) -> Snapshot:
@@ -806,7 +926,10 @@ def test_the_fourth_finding_compares_a_merge_with_the_training_between_its_model
 
     # A training that was scored with another probe, and a merge that names its models the other way round.
     probe_of(50).save(probed / "other.jsonl")
-    pairs.insert(0, "{name: other, before: {path: base, probe: other.jsonl}, after: {path: a, probe: other.jsonl}}")
+    pairs.insert(
+        0,
+        "{name: other, before: {path: base, probe: other.jsonl}, after: {path: a, probe: other.jsonl}}",
+    )
     pairs[-1] = pairs[-1].replace("[base, d], alpha: .2", "[d, base], alpha: .8")
     found = findings(studied(study_file(probed, *pairs, top=MODELS), score))[3]
     assert (found.number, found.answer) == (4, answer)
@@ -819,13 +942,27 @@ def test_the_fourth_finding_compares_a_merge_with_the_training_between_its_model
     [
         (MERGE % "2", "alpha: needed the share of tuned, 0 to 1, got '2'"),
         (MERGE % "much", "alpha: needed the share of tuned, 0 to 1, got 'much'"),
-        ("{name: m, before: base, after: {merge: base, alpha: .2}}", "merge: needed two models, [A, B], got 'base'"),
-        ("{name: m, before: base, after: {merge: [base, tuned]}}", "alpha: needed the share of tuned, 0 to 1, got no"),
-        ("{name: m, before: base, after: {merge: [base, tuned], share: .2}}", "unknown key 'share'"),
-        (MERGE % ".2", "merge: needed a probe (probe: NAME, or --probe), which scores the merged model"),
+        (
+            "{name: m, before: base, after: {merge: base, alpha: .2}}",
+            "merge: needed two models, [A, B], got 'base'",
+        ),
+        (
+            "{name: m, before: base, after: {merge: [base, tuned]}}",
+            "alpha: needed the share of tuned, 0 to 1, got no",
+        ),
+        (
+            "{name: m, before: base, after: {merge: [base, tuned], share: .2}}",
+            "unknown key 'share'",
+        ),
+        (
+            MERGE % ".2",
+            "merge: needed a probe (probe: NAME, or --probe), which scores the merged model",
+        ),
     ],
 )
-def test_a_merge_that_cannot_be_made_is_an_error_of_the_file(probed: Path, pair: str, said: str) -> None:
+def test_a_merge_that_cannot_be_made_is_an_error_of_the_file(
+    probed: Path, pair: str, said: str
+) -> None:
     path = study_file(probed, pair, top="" if "needed a probe" in said else MODELS)
     with pytest.raises(StudyError) as raised:
         read_plan(path)
@@ -834,7 +971,9 @@ def test_a_merge_that_cannot_be_made_is_an_error_of_the_file(probed: Path, pair:
 
 def test_a_model_without_a_probe_is_a_pair_that_failed(probed: Path) -> None:
     write(probed, "a.parquet", answers(0))
-    status, _, err = run(study_file(probed, "{name: a, before: base, after: a.parquet}"), "-o", probed / "out")
+    status, _, err = run(
+        study_file(probed, "{name: a, before: base, after: a.parquet}"), "-o", probed / "out"
+    )
     assert status == 1
     assert "a: " in err
     assert "which needs --probe" in err
@@ -845,7 +984,9 @@ def made_study(folder: Path, pairs: int) -> Study:
     entries = []
     for n in range(pairs):
         write(folder, f"a{n}.parquet", answers(n + 1))
-        entries.append(f"{{name: pair {n}, size: {n + 1}B, before: b.parquet, after: a{n}.parquet}}")
+        entries.append(
+            f"{{name: pair {n}, size: {n + 1}B, before: b.parquet, after: a{n}.parquet}}"
+        )
     return studied(study_file(folder, *entries))
 
 
@@ -857,7 +998,9 @@ def test_the_radar_draws_what_the_table_has(tmp_path: Path) -> None:
     for panel, rate in ((forgetting, "forgetting"), (gained, "backward transfer")):
         for line, one in zip(panel.lines, study.compared, strict=True):
             found = one.values(rate)  # type: ignore[arg-type]
-            expected = [max(100 * found[name].rate.mean, 0) for name in ("Math", "Law", "Arts", "Math")]
+            expected = [
+                max(100 * found[name].rate.mean, 0) for name in ("Math", "Law", "Arts", "Math")
+            ]
             assert list(line.get_ydata()) == pytest.approx(expected)
     assert "size" in scales(study)
     assert "data" not in scales(study)  # no pair has one
@@ -903,10 +1046,16 @@ def test_the_radars_of_all_stages_have_one_scale(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(json.dumps({"stages": stages}))
     study = studied(path)
-    limits = [[panel.get_ylim() for panel in radar_figures(study, f"stage {n}")[0]().axes] for n in range(2)]
+    limits = [
+        [panel.get_ylim() for panel in radar_figures(study, f"stage {n}")[0]().axes]
+        for n in range(2)
+    ]
     assert limits[0] == limits[1]
     # The first stage forgets more: the scale of the later one alone would be another.
-    most = [max(value.rate.mean for value in one.values("forgetting").values()) for one in study.compared]
+    most = [
+        max(value.rate.mean for value in one.values("forgetting").values())
+        for one in study.compared
+    ]
     assert abs(most[0] - most[1]) > 0.01
 
 
@@ -922,16 +1071,24 @@ PAIRS = {
 
 
 def right_by_question(path: Path) -> dict[tuple[str, str, str], bool]:
-    columns = pq.read_table(path, columns=["task", "item_id", "content_hash", "correct"]).to_pydict()
+    columns = pq.read_table(
+        path, columns=["task", "item_id", "content_hash", "correct"]
+    ).to_pydict()
     keys = zip(columns["task"], columns["item_id"], columns["content_hash"], strict=True)
     return dict(zip(keys, map(bool, columns["correct"]), strict=True))
 
 
-def test_the_six_pairs_of_mmlu_pro_equal_a_count_from_the_files(real_data: Path, tmp_path: Path) -> None:
+def test_the_six_pairs_of_mmlu_pro_equal_a_count_from_the_files(
+    real_data: Path, tmp_path: Path
+) -> None:
     folder = real_data / "mmlu_pro"
     entries = [
         json.dumps(
-            {"name": before, "before": str(folder / f"{before}.parquet"), "after": str(folder / f"{after}.parquet")}
+            {
+                "name": before,
+                "before": str(folder / f"{before}.parquet"),
+                "after": str(folder / f"{after}.parquet"),
+            }
         )
         for before, (after, _, _) in PAIRS.items()
     ]
@@ -960,7 +1117,10 @@ def test_the_six_pairs_of_mmlu_pro_equal_a_count_from_the_files(real_data: Path,
         by_task: dict[str, list[tuple[bool, bool]]] = {}
         for key, right in one.items():
             by_task.setdefault(key[0], []).append((right, other[key]))
-        falls = [max(0, np.mean([a for a, _ in task]) - np.mean([b for _, b in task])) for task in by_task.values()]
+        falls = [
+            max(0, np.mean([a for a, _ in task]) - np.mean([b for _, b in task]))
+            for task in by_task.values()
+        ]
         assert found[before]["averages"]["conventional"] == pytest.approx(np.mean(falls))
     llama = found["Meta-Llama-3_1-8B"]["groups"][0]
     assert (llama["n"], llama["forgotten"], llama["gained"]) == (12032, 1127, 2053)
@@ -968,32 +1128,42 @@ def test_the_six_pairs_of_mmlu_pro_equal_a_count_from_the_files(real_data: Path,
 
 
 BITS = [1.0, 1.1, 1.2, 1.3]
-MOVED = LookDrift(completions=9, tokens=90, kl_sampled=0.06, kl_sampled_se=0.01, overlap=0.8, overlap_se=0.02)
+MOVED = LookDrift(
+    completions=9, tokens=90, kl_sampled=0.06, kl_sampled_se=0.01, overlap=0.8, overlap_se=0.02
+)
 
 
 def test_a_study_has_the_tables_of_passages_and_drift(tmp_path: Path) -> None:
     questions = [True, False, True, True]
     for name, more in (("base", 0.0), ("tuned", 0.5)):
         save_snapshot(
-            read_measure_tables(bits=[bits + more for bits in BITS], questions=questions), tmp_path / f"{name}.parquet"
+            read_measure_tables(bits=[bits + more for bits in BITS], questions=questions),
+            tmp_path / f"{name}.parquet",
         )
     (tmp_path / "made.yaml").write_text(
         "stages:\n  - name: tuning\n    pairs:\n      - {name: one, before: base.parquet, after: tuned.parquet}\n"
     )
     plan = read_plan(tmp_path / "made.yaml")
     study = run_study(
-        plan, Sources(tmp_path, lambda source, _: load_snapshot(source.location)), on_pair=lambda *_: None
+        plan,
+        Sources(tmp_path, lambda source, _: load_snapshot(source.location)),
+        on_pair=lambda *_: None,
     )
     text = study_markdown(study)
     assert "## Passages: what it can still predict" in text
     assert "| one | 4 | 1.150 | 1.650 | +0.500 (+0.500 to +0.500) |" in text
     assert "How far it moved" not in text
     (pair,) = study.compared
-    moved = replace(study, results=(replace(pair, comparison=replace(pair.comparison, drift={"probe": MOVED})),))
+    moved = replace(
+        study, results=(replace(pair, comparison=replace(pair.comparison, drift={"probe": MOVED})),)
+    )
     text = study_markdown(moved)
     assert "## How far it moved from the base" in text
     assert "| one, probe prompts | 0.060 (0.040 to 0.080) | – | 0.80 | – |" in text
-    assert publication.study_json(moved)["stages"][0]["pairs"][0]["drift"]["probe"]["kl_sampled"] == 0.06
+    assert (
+        publication.study_json(moved)["stages"][0]["pairs"][0]["drift"]["probe"]["kl_sampled"]
+        == 0.06
+    )
     publication.write_numbers(moved, tmp_path / "out")
     page = (tmp_path / "out" / "study.html").read_text()
     assert page.count("<td>0.060 (0.040 to 0.080)</td>") == 1
@@ -1004,7 +1174,8 @@ def test_a_merge_has_the_table_of_passages() -> None:
     sweep = made_sweep()
     assert "Passages" not in merge_markdown(sweep)
     found = compare(
-        before=read_measure_tables(bits=BITS), after=read_measure_tables(bits=[bits + 0.5 for bits in BITS])
+        before=read_measure_tables(bits=BITS),
+        after=read_measure_tables(bits=[bits + 0.5 for bits in BITS]),
     )
     points = tuple(replace(point, from_a=found, from_b=found) for point in sweep.chosen_on.points)
     with_texts = replace(sweep, chosen_on=replace(sweep.chosen_on, points=points))
@@ -1055,17 +1226,24 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     probe(40).save(folder / "scored.jsonl")
     (folder / "study.yaml").write_text(STUDY)
     pair = "{name: made, before: base, after: tuned}"
-    (folder / "launched.yaml").write_text(f"probe: scored.jsonl\nstages: [{{name: tuning, pairs: [{pair}]}}]\n")
+    (folder / "launched.yaml").write_text(
+        f"probe: scored.jsonl\nstages: [{{name: tuning, pairs: [{pair}]}}]\n"
+    )
     (folder / "launched.py").write_text(_LAUNCHED)
     return folder
 
 
-def test_each_side_is_sampled_in_its_own_rendering_and_kept(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_side_is_sampled_in_its_own_rendering_and_kept(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FORGETWATCH_CACHE", str(saved / "cache"))
     arguments = ["study", str(saved / "study.yaml"), "-o", str(saved / "out")]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
-    kept = {path.name.split("-")[0]: load_snapshot(path) for path in (saved / "out" / "snapshots").iterdir()}
+    kept = {
+        path.name.split("-")[0]: load_snapshot(path)
+        for path in (saved / "out" / "snapshots").iterdir()
+    }
     for name, rendering in (("base", "plain"), ("tuned", "chat")):
         settings = kept[name].meta["probe"]
         assert settings["rendering"] == rendering
@@ -1082,20 +1260,34 @@ def test_each_side_is_sampled_in_its_own_rendering_and_kept(saved: Path, monkeyp
     assert (saved / "out" / "study.json").read_text() == before
 
 
-def test_a_merged_side_has_the_outcomes_of_the_averaged_weights(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merged_side_has_the_outcomes_of_the_averaged_weights(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FORGETWATCH_CACHE", str(saved / "cache-merged"))
     averaged, tok = model(tokenizer(), seed=0), tokenizer()
     other = model(tok, seed=1).state_dict()
-    mixed = {name: 0.7 * tensor + 0.3 * other[name] for name, tensor in averaged.state_dict().items()}
+    mixed = {
+        name: 0.7 * tensor + 0.3 * other[name] for name, tensor in averaged.state_dict().items()
+    }
     averaged.load_state_dict(mixed)
-    (saved / "merged.yaml").write_text((MODELS + "\nstages:\n  - name: m\n    pairs:\n      - %s\n") % (MERGE % ".3"))
+    (saved / "merged.yaml").write_text(
+        (MODELS + "\nstages:\n  - name: m\n    pairs:\n      - %s\n") % (MERGE % ".3")
+    )
     probe(40).save(saved / "p.jsonl")
-    done = CliRunner().invoke(app, ["study", str(saved / "merged.yaml"), "-o", str(saved / "merged")])
+    done = CliRunner().invoke(
+        app, ["study", str(saved / "merged.yaml"), "-o", str(saved / "merged")]
+    )
     assert done.exit_code == 0, done.output
     (pair,) = json.loads((saved / "merged" / "study.json").read_text())["stages"][0]["pairs"]
-    expected = compare(before=score(model(tok, seed=0), tok, probe(40)), after=score(averaged, tok, probe(40))).all
+    expected = compare(
+        before=score(model(tok, seed=0), tok, probe(40)), after=score(averaged, tok, probe(40))
+    ).all
     group = pair["groups"][0]
-    assert (group["n"], group["forgotten"], group["gained"]) == (40, expected.forgotten, expected.gained)
+    assert (group["n"], group["forgotten"], group["gained"]) == (
+        40,
+        expected.forgotten,
+        expected.gained,
+    )
     assert expected.forgotten + expected.gained > 0
     assert pair["after"] == ["base with 0.3 of tuned"]
 
@@ -1107,11 +1299,18 @@ def test_two_processes_write_the_study_of_one(saved: Path, monkeypatch: pytest.M
     assert "pair 1 of 1, made" in both[0].stderr
     assert not both[1].stdout + both[1].stderr, "the second process prints nothing"
     monkeypatch.setenv("FORGETWATCH_CACHE", str(saved / "cache-alone"))
-    done = CliRunner().invoke(app, ["study", str(saved / "launched.yaml"), "-o", str(saved / "alone")])
+    done = CliRunner().invoke(
+        app, ["study", str(saved / "launched.yaml"), "-o", str(saved / "alone")]
+    )
     assert done.exit_code == 0, done.output
-    one, other = (json.loads((saved / name / "study.json").read_text()) for name in ("both", "alone"))
+    one, other = (
+        json.loads((saved / name / "study.json").read_text()) for name in ("both", "alone")
+    )
     counts = [
-        [(group["name"], group["n"], group["forgotten"], group["gained"]) for group in pair["groups"]]
+        [
+            (group["name"], group["n"], group["forgotten"], group["gained"])
+            for group in pair["groups"]
+        ]
         for document in (one, other)
         for pair in document["stages"][0]["pairs"]
     ]
@@ -1130,14 +1329,21 @@ def test_a_model_whose_logits_are_not_finite_is_named_with_its_tensor(
     save_file(weights, broken / "model.safetensors", {"format": "pt"})
     study = (saved / "launched.yaml").read_text().replace("after: tuned", "after: broken")
     (saved / "broken.yaml").write_text(study)
-    done = CliRunner().invoke(app, ["study", str(saved / "broken.yaml"), "-o", str(tmp_path / "out")])
+    done = CliRunner().invoke(
+        app, ["study", str(saved / "broken.yaml"), "-o", str(tmp_path / "out")]
+    )
     assert done.exit_code == 1
-    assert f"forgetwatch: not compared: made: {broken}: the model's outputs are not finite (" in done.stderr
+    assert (
+        f"forgetwatch: not compared: made: {broken}: the model's outputs are not finite ("
+        in done.stderr
+    )
     assert f"; its tensor {name} holds NaN (3 of " in done.stderr
     items = str(saved / "scored.jsonl")
     command = ["score", str(broken), "--probe", items, "-o", str(tmp_path / "s.parquet")]
     failed = CliRunner().invoke(app, command)
-    assert str(failed.exception).startswith(f"{broken}: the model's outputs are not finite ("), failed.output
+    assert str(failed.exception).startswith(f"{broken}: the model's outputs are not finite ("), (
+        failed.output
+    )
     assert "diverged" not in done.stderr
 
 
@@ -1147,10 +1353,16 @@ def test_folders_of_logs_of_a_base_and_of_three_seeds_are_a_pair(tmp_path: Path)
         for seed in seeds:
             folder = tmp_path / "logs" / side / ("" if seed is None else f"seed-{seed}")
             wrong = 0 if seed is None else 6 + 2 * seed
-            scores = [(0.0, -1.0) if number >= (0 if seed is None else 4) else (-1.0, 0.0) for number in range(20)]
+            scores = [
+                (0.0, -1.0) if number >= (0 if seed is None else 4) else (-1.0, 0.0)
+                for number in range(20)
+            ]
             rows = [choice_row(number, one, 0) for number, one in enumerate(scores)]
             write_samples(folder, "hellaswag", rows)
-            rows = [open_row(number, "x", {"exact_match": float(number >= wrong)}) for number in range(20)]
+            rows = [
+                open_row(number, "x", {"exact_match": float(number >= wrong)})
+                for number in range(20)
+            ]
             write_samples(folder, "ifeval", rows)
     after = ", ".join(f"logs/tuned/org/b/seed-{seed}" for seed in range(3))
     pair = f"{{name: b, before: logs/base/org/a, after: [{after}]}}"

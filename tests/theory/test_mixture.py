@@ -14,7 +14,14 @@ FORWARD = {
     4.0: (0.155, 0.0126, 0.0027),
     6.0: (0.142, 0.0107, 0.0021),
 }
-JOINT = {1: (0.916, 1.04), 2: (0.894, 2.04), 3: (0.573, 2.94), 4: (0.025, 2.69), 5: (0.006, 0.77), 6: (0.005, 0.165)}
+JOINT = {
+    1: (0.916, 1.04),
+    2: (0.894, 2.04),
+    3: (0.573, 2.94),
+    4: (0.025, 2.69),
+    5: (0.006, 0.77),
+    6: (0.005, 0.165),
+}
 
 
 def to_digits(written: float) -> float:
@@ -24,7 +31,9 @@ def to_digits(written: float) -> float:
 
 
 @pytest.mark.parametrize(("separation", "masses"), FORWARD.items())
-def test_forward_kl_on_new_data_forgets_the_old_mass(separation: float, masses: tuple[float, ...]) -> None:
+def test_forward_kl_on_new_data_forgets_the_old_mass(
+    separation: float, masses: tuple[float, ...]
+) -> None:
     for time, mass in zip((10, 100, 500), masses, strict=True):
         found = mixture.flow(objective="forward", separation=separation, mass=0.9, time=time)
         assert found.mass == pytest.approx(mass, abs=to_digits(mass))
@@ -39,10 +48,16 @@ def test_replay_under_forward_kl_keeps_its_share() -> None:
         assert found.mass == pytest.approx(replay, abs=1e-6)
 
 
-@pytest.mark.parametrize(("separation", "masses"), [(2, (0.921, 0.715, 0.700)), (4, (0.870, 0.700, 0.700))])
-def test_reverse_kl_goes_to_the_mass_of_the_target(separation: float, masses: tuple[float, ...]) -> None:
+@pytest.mark.parametrize(
+    ("separation", "masses"), [(2, (0.921, 0.715, 0.700)), (4, (0.870, 0.700, 0.700))]
+)
+def test_reverse_kl_goes_to_the_mass_of_the_target(
+    separation: float, masses: tuple[float, ...]
+) -> None:
     for time, mass in zip((10, 50, 100), masses, strict=True):
-        found = mixture.flow(objective="reverse", separation=separation, mass=0.95, time=time, target=0.7)
+        found = mixture.flow(
+            objective="reverse", separation=separation, mass=0.95, time=time, target=0.7
+        )
         assert found.mass == pytest.approx(mass, abs=to_digits(mass))
 
 
@@ -50,7 +65,9 @@ def test_reverse_kl_ends_at_the_rate_of_the_overlap() -> None:
     for separation in (1.0, 2.0, 4.0):
         rate = mixture.reverse_rate(separation=separation, target=0.7)
         span = 0.3 / rate
-        end = mixture.flow(objective="reverse", separation=separation, mass=0.7001, time=span, target=0.7)
+        end = mixture.flow(
+            objective="reverse", separation=separation, mass=0.7001, time=span, target=0.7
+        )
         assert (end.mass - 0.7) / 0.0001 == pytest.approx(math.exp(-rate * span), rel=1e-2)
     assert mixture.reverse_rate(separation=0, target=0.7) == pytest.approx(0, abs=1e-12)
     assert mixture.reverse_rate(separation=12, target=0.7) == pytest.approx(0.21, abs=1e-6)
@@ -62,7 +79,9 @@ def test_expectation_maximization_forgets_in_a_few_steps() -> None:
 
 
 @pytest.mark.parametrize(("separation", "ends"), JOINT.items())
-def test_forgetting_is_drift_with_much_overlap_and_mass_with_little(separation: int, ends: tuple[float, float]) -> None:
+def test_forgetting_is_drift_with_much_overlap_and_mass_with_little(
+    separation: int, ends: tuple[float, float]
+) -> None:
     found = mixture.joint_flow(separation=separation, mass=0.9, time=200)
     assert found.mass == pytest.approx(ends[0], abs=to_digits(ends[0]))
     assert found.drift == pytest.approx(ends[1], abs=to_digits(ends[1]))
@@ -84,7 +103,9 @@ def test_misassignment_stays_below_its_bound(separation: float, mass: float) -> 
     found = mixture.misassignment(separation=separation, mass=mass)
 
     def density(x: float) -> float:
-        old, new = (math.exp(-((x - mode) ** 2) / 2) / math.sqrt(2 * math.pi) for mode in (0.0, separation))
+        old, new = (
+            math.exp(-((x - mode) ** 2) / 2) / math.sqrt(2 * math.pi) for mode in (0.0, separation)
+        )
         return new * mass * old / (mass * old + (1 - mass) * new)
 
     assert found == pytest.approx(quad(density, -10, separation + 10, limit=200)[0], abs=1e-8)
@@ -102,20 +123,33 @@ def test_importance_weights_leave_the_mean_gradient_and_are_bounded(replay: floa
     rng = np.random.default_rng(5)
     is_old = rng.random(400_000) < (1 - replay) * mass + replay
     x = rng.standard_normal(len(is_old)) + np.where(is_old, 0.0, separation)
-    slopes, weights = mixture.reverse_gradients(x, separation=separation, mass=mass, target=target, replay=replay)
+    slopes, weights = mixture.reverse_gradients(
+        x, separation=separation, mass=mass, target=target, replay=replay
+    )
     step = 1e-5
     start, end = (
-        mixture.flow(objective="reverse", separation=separation, mass=mass, time=time, target=target).mass
+        mixture.flow(
+            objective="reverse", separation=separation, mass=mass, time=time, target=target
+        ).mass
         for time in (0.0, step)
     )
-    population = -(end - start) / step / (mass * (1 - mass))  # db/dt = b (1 - b) phi', and phi' is minus the gradient
+    population = (
+        -(end - start) / step / (mass * (1 - mass))
+    )  # db/dt = b (1 - b) phi', and phi' is minus the gradient
     assert slopes.mean() == pytest.approx(population, abs=5 * slopes.std() / math.sqrt(len(x)))
     assert weights.max() <= 1 / (1 - replay) + 1e-12
     assert weights.mean() == pytest.approx(1, abs=0.01)
 
 
 def test_finite_batches_starve_the_old_mode_and_replay_feeds_it() -> None:
-    arguments = {"separation": 4.0, "mass": 0.005, "target": 0.5, "steps": 400, "batch": 8, "rate": 0.5}
+    arguments = {
+        "separation": 4.0,
+        "mass": 0.005,
+        "target": 0.5,
+        "steps": 400,
+        "batch": 8,
+        "rate": 0.5,
+    }
     starved = mixture.sampled(**arguments, rng=np.random.default_rng(3))  # type: ignore[arg-type]
     fed = mixture.sampled(**arguments, replay=0.25, rng=np.random.default_rng(3))  # type: ignore[arg-type]
     population = mixture.flow(objective="reverse", separation=4, mass=0.005, time=200, target=0.5)
@@ -131,7 +165,9 @@ def test_a_path_begins_at_the_start_and_has_its_times() -> None:
     assert (path.times[0], path.times[-1], path.masses[0]) == (0.0, 10.0, pytest.approx(0.9))
     assert (np.diff(path.masses) < 0).all()
     assert not path.drifts.any()
-    assert mixture.flow(objective="forward", separation=2, mass=0.9, time=0).mass == pytest.approx(0.9)
+    assert mixture.flow(objective="forward", separation=2, mass=0.9, time=0).mass == pytest.approx(
+        0.9
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,11 +179,19 @@ def test_a_path_begins_at_the_start_and_has_its_times() -> None:
         ({"replay": 1.0}, "replay must be a share"),
         ({"target": 0.5}, "target is for objective='reverse'"),
         ({"objective": "reverse"}, "needs a target between 0 and 1"),
-        ({"objective": "reverse", "target": 0.5, "replay": 0.1}, "replay changes no population gradient"),
+        (
+            {"objective": "reverse", "target": 0.5, "replay": 0.1},
+            "replay changes no population gradient",
+        ),
         ({"objective": "sideways"}, "objective must be 'forward' or 'reverse'"),
     ],
 )
 def test_arguments_outside_their_range_are_refused(changes: dict[str, object], says: str) -> None:
-    arguments: dict[str, object] = {"objective": "forward", "separation": 2.0, "mass": 0.9, "time": 1.0}
+    arguments: dict[str, object] = {
+        "objective": "forward",
+        "separation": 2.0,
+        "mass": 0.9,
+        "time": 1.0,
+    }
     with pytest.raises(ValueError, match=says):
         mixture.flow(**arguments | changes)  # type: ignore[arg-type]

@@ -113,14 +113,18 @@ def test_sdft_ends_where_its_condition_says() -> None:
         broken = theory.sdft_condition(mass=0.9, strength=0.3, teacher=teacher, demonstrated=0.0)
         assert (broken.holds, broken.end) == (False, 0.0)
     assert theory.sdft_condition(mass=0.9, strength=0, teacher="live", demonstrated=0.0).end == 0.9
-    still = theory.sdft(separation=2, mass=0.9, strength=0, teacher="live", demonstrated=0.5, time=50)
+    still = theory.sdft(
+        separation=2, mass=0.9, strength=0, teacher="live", demonstrated=0.5, time=50
+    )
     assert still.mass == pytest.approx(0.9, abs=1e-6)
 
 
 @pytest.mark.parametrize("log_utility", THRESHOLDS)
 def test_ttt_discover_has_its_thresholds_and_ends(log_utility: float) -> None:
     for separation, least in THRESHOLDS[log_utility].items():
-        found = theory.ttt_discover_threshold(separation=separation, mass=0.9, log_utility=log_utility)
+        found = theory.ttt_discover_threshold(
+            separation=separation, mass=0.9, log_utility=log_utility
+        )
         assert found == pytest.approx(least, abs=WITHIN)
     for separation, masses in ENDS[log_utility].items():
         for weight, mass in zip((1, 0.5, 0.1), masses, strict=False):
@@ -137,9 +141,14 @@ def test_ttt_discover_flows_to_its_end() -> None:
     assert held.mass == pytest.approx(0.446, abs=WITHIN)
     broken = theory.ttt_discover(**arguments, weight=0.1, time=20_000, moves=False)
     assert broken.mass < 2e-3
-    for separation, masses in {2.0: (0.0752, 0.0122, 0.0022), 4.0: (0.0475, 0.0091, 0.0017)}.items():
+    for separation, masses in {
+        2.0: (0.0752, 0.0122, 0.0022),
+        4.0: (0.0475, 0.0091, 0.0017),
+    }.items():
         found = [
-            theory.ttt_discover(separation=separation, mass=0.9, log_utility=1, weight=0, time=time, moves=False).mass
+            theory.ttt_discover(
+                separation=separation, mass=0.9, log_utility=1, weight=0, time=time, moves=False
+            ).mass
             for time in TIMES
         ]
         assert found == pytest.approx(masses, abs=WITHIN)
@@ -153,7 +162,9 @@ def test_a_weight_can_be_chosen_by_the_mass_to_keep() -> None:
 
 def test_separated_modes_keep_half_or_two_over_the_weight_whatever_the_reward() -> None:
     for log_utility in (0.5, 2.0, 20.0, 200.0):
-        end = theory.ttt_discover_condition(separation=math.inf, mass=0.9, log_utility=log_utility, weight=0.8).end
+        end = theory.ttt_discover_condition(
+            separation=math.inf, mass=0.9, log_utility=log_utility, weight=0.8
+        ).end
         assert end >= 0.5 or logit(end) >= logit(0.9) - 2 / 0.8
 
 
@@ -170,7 +181,9 @@ def test_separated_modes_keep_half_or_two_over_the_weight_whatever_the_reward() 
 def test_ttt_discover_drifts_below_its_bound_and_without_a_weight_far(
     separation: float, weight: float, mass: float, drift: float, bound: float
 ) -> None:
-    found = theory.ttt_discover(separation=separation, mass=0.9, log_utility=1, weight=weight, time=400)
+    found = theory.ttt_discover(
+        separation=separation, mass=0.9, log_utility=1, weight=weight, time=400
+    )
     assert found.mass == pytest.approx(mass, abs=WITHIN)
     assert found.drifts.max() == pytest.approx(drift, abs=5 * WITHIN)
     assert found.bound == pytest.approx(bound, abs=2 * WITHIN)
@@ -184,7 +197,9 @@ def test_mass_alone_can_hide_a_loss() -> None:
 
 
 def oapl(separation: float, syncs: int, **more: bool) -> mixture.Flow:
-    return theory.oapl(separation=separation, mass=0.9, gap=1, beta=1, period=20, syncs=syncs, **more)
+    return theory.oapl(
+        separation=separation, mass=0.9, gap=1, beta=1, period=20, syncs=syncs, **more
+    )
 
 
 @pytest.mark.parametrize("separation", OAPL_MEANS_FIXED)
@@ -195,7 +210,9 @@ def test_oapl_has_its_numbers(separation: float) -> None:
 
 @pytest.mark.parametrize(("separation", "mass"), [(2, 0.6342), (4, 0.7527), (6, 0.7671)])
 def test_oapl_keeps_its_mass_under_a_frozen_reference(separation: float, mass: float) -> None:
-    found = theory.oapl(separation=separation, mass=0.9, gap=1, beta=1, period=2000, syncs=1, moves=False)
+    found = theory.oapl(
+        separation=separation, mass=0.9, gap=1, beta=1, period=2000, syncs=1, moves=False
+    )
     assert found.mass == pytest.approx(mass, abs=WITHIN)
     told = theory.oapl_condition(mass=0.9, gap=1, beta=1, syncs=1)
     assert (told.holds, round(told.end, 4)) == (True, 0.768)
@@ -231,12 +248,30 @@ def test_the_first_force_on_the_old_mean_is_the_overlap() -> None:
         (lambda: sdft(2, "other", 0.7, 1), "teacher must be one of base, ema, live"),
         (lambda: sdft(2, "base", 0.7, 1, strength=2), "strength must be from 0 to 1"),
         (lambda: sdft(2, "base", 0.0, 1), "demonstrated must be a mass"),
-        (lambda: theory.ttt_discover(separation=2, mass=0.9, log_utility=0, weight=1, time=1), "log_utility must be"),
-        (lambda: theory.ttt_discover(separation=2, mass=0.9, log_utility=1, weight=-1, time=1), "weight must be"),
-        (lambda: theory.ttt_discover_threshold(separation=2, mass=0.9, log_utility=1, kept=0.9), "kept must be"),
-        (lambda: theory.oapl(separation=2, mass=0.9, gap=1, beta=0, period=1, syncs=1), "beta above 0"),
-        (lambda: theory.oapl(separation=2, mass=0.9, gap=1, beta=1, period=1, syncs=-1), "syncs must be"),
-        (lambda: theory.oapl(separation=2, mass=1.0, gap=1, beta=1, period=1, syncs=1), "mass must be between"),
+        (
+            lambda: theory.ttt_discover(separation=2, mass=0.9, log_utility=0, weight=1, time=1),
+            "log_utility must be",
+        ),
+        (
+            lambda: theory.ttt_discover(separation=2, mass=0.9, log_utility=1, weight=-1, time=1),
+            "weight must be",
+        ),
+        (
+            lambda: theory.ttt_discover_threshold(separation=2, mass=0.9, log_utility=1, kept=0.9),
+            "kept must be",
+        ),
+        (
+            lambda: theory.oapl(separation=2, mass=0.9, gap=1, beta=0, period=1, syncs=1),
+            "beta above 0",
+        ),
+        (
+            lambda: theory.oapl(separation=2, mass=0.9, gap=1, beta=1, period=1, syncs=-1),
+            "syncs must be",
+        ),
+        (
+            lambda: theory.oapl(separation=2, mass=1.0, gap=1, beta=1, period=1, syncs=1),
+            "mass must be between",
+        ),
     ],
 )
 def test_arguments_outside_their_range_are_refused(call: object, says: str) -> None:

@@ -35,7 +35,14 @@ from forgetwatch import Item, Probe, Snapshot, load_probe
 from forgetwatch.errors import ProbeError
 from forgetwatch.metrics.choices import UNITS, normalise
 from forgetwatch.metrics.known import TAU
-from forgetwatch.probes.checking import CLEAR, Finding, _chance, _finding, _standard_errors, _unchecked
+from forgetwatch.probes.checking import (
+    CLEAR,
+    Finding,
+    _chance,
+    _finding,
+    _standard_errors,
+    _unchecked,
+)
 
 Answered = tuple[Item, Mapping[str, Any]]
 """An item with options, and its scored row of a snapshot."""
@@ -62,9 +69,15 @@ def without_questions(probe: Probe) -> Probe:
     Raises:
         ProbeError: If no item has options.
     """
-    items = [replace(item, prompt=_ending(item), shots="", system=None) for item in probe if len(item.choices) > 1]
+    items = [
+        replace(item, prompt=_ending(item), shots="", system=None)
+        for item in probe
+        if len(item.choices) > 1
+    ]
     if not items:
-        raise ProbeError(f"probe {probe.name!r} has no item with options, and a check by a model needs some")
+        raise ProbeError(
+            f"probe {probe.name!r} has no item with options, and a check by a model needs some"
+        )
     scoring = "loglikelihood" if probe.scoring == "generate" else probe.scoring
     return replace(probe, items=tuple(items), scoring=scoring, decoding=None)
 
@@ -96,7 +109,12 @@ def check_answers(probe: Probe, answered: Snapshot, no_question: Snapshot) -> li
         ]
         for snapshot in (answered, no_question)
     )
-    return [_no_question(without), _below_chance(scored), _mass(scored), _sure(scored, answered.norms)]
+    return [
+        _no_question(without),
+        _below_chance(scored),
+        _mass(scored),
+        _sure(scored, answered.norms),
+    ]
 
 
 def _is_right(answered: Answered) -> bool:
@@ -116,13 +134,19 @@ def _no_question(answered: Sequence[Answered]) -> Finding:
     groups: dict[str, list[Answered]] = {"over all": list(answered)}
     for one in answered:
         groups.setdefault(one[0].category or "no category", []).append(one)
-    large = {name: group for name, group in groups.items() if name == "over all" or len(group) >= _FEWEST}
-    far = {name: distance for name, group in large.items() if abs(distance := _distance(group)) > CLEAR}
+    large = {
+        name: group for name, group in groups.items() if name == "over all" or len(group) >= _FEWEST
+    }
+    far = {
+        name: distance for name, group in large.items() if abs(distance := _distance(group)) > CLEAR
+    }
     right = [one[0] for one in answered if _is_right(one)]
     chance = sum(_chance(item) for item, _ in answered) / len(answered)
     about = f"right in {100 * len(right) / len(answered):.1f} % without the question (chance {100 * chance:.1f} %)"
     if far:
-        about += "; " + ", ".join(f"{group} {distance:+.1f} standard errors" for group, distance in far.items())
+        about += "; " + ", ".join(
+            f"{group} {distance:+.1f} standard errors" for group, distance in far.items()
+        )
     return _finding("no question", right, len(answered), about, wrong=bool(far))
 
 
@@ -132,14 +156,17 @@ def _below_chance(answered: Sequence[Answered]) -> Finding:
     groups = _tasks_and_categories(answered)
     chances = [np.array([_chance(item) for item, _ in group]) for group in groups.values()]
     right = [sum(map(_is_right, group)) for group in groups.values()]
-    q_values = false_discovery_control([_at_most(*pair) for pair in zip(right, chances, strict=True)])
+    q_values = false_discovery_control(
+        [_at_most(*pair) for pair in zip(right, chances, strict=True)]
+    )
     below = {group: float(q) for group, q in zip(groups, q_values, strict=True) if q <= FALSE_SHARE}
     # Alone: its p-value with every answer wrong would still count after the adjustment.
     able = sum(bool(np.prod(1 - each) * len(groups) <= FALSE_SHARE) for each in chances)
     size = f"{able} of {len(groups)} tasks and categories have enough items to show it alone"
     lowest_first = sorted(below, key=lambda group: below[group])
     listed = [
-        f"{group} {_distance(groups[group]):.1f} standard errors (q {below[group]:.1g})" for group in lowest_first
+        f"{group} {_distance(groups[group]):.1f} standard errors (q {below[group]:.1g})"
+        for group in lowest_first
     ]
     about = f"answered worse than a guess: {', '.join(listed)}"
     about = about if below else "no task or category is answered worse than a guess"
@@ -168,7 +195,11 @@ def _at_most(right: int, chances: NDArray[np.float64]) -> float:
 
 
 def _mass(answered: Sequence[Answered]) -> Finding:
-    masses = [(item, float(mass)) for item, row in answered if (mass := row.get("option_mass")) is not None]
+    masses = [
+        (item, float(mass))
+        for item, row in answered
+        if (mass := row.get("option_mass")) is not None
+    ]
     if not masses:
         return _unchecked("option mass")
     median = float(np.median([mass for _, mass in masses]))
@@ -191,7 +222,9 @@ def _largest_share(row: Mapping[str, Any], norm: str) -> float:
     """Return the largest share of one option in the softmax of the scores that decide; 0 where they are not known."""
     logprobs, priors = np.array(row["choice_logprobs"], float), row.get("choice_priors")
     units = {
-        unit: np.array(row[f"choice_{unit}"]) for unit, _ in UNITS.values() if row.get(f"choice_{unit}") is not None
+        unit: np.array(row[f"choice_{unit}"])
+        for unit, _ in UNITS.values()
+        if row.get(f"choice_{unit}") is not None
     }
     scores = normalise(
         logprobs,

@@ -35,7 +35,9 @@ def probe(items: int = 200, *, tasks: int = 2) -> Probe:
     )
 
 
-def answers(probe: Probe, chosen: Callable[[int, Item], int], *, share: float = 0.4, mass: float = 0.1) -> Snapshot:
+def answers(
+    probe: Probe, chosen: Callable[[int, Item], int], *, share: float = 0.4, mass: float = 0.1
+) -> Snapshot:
     """Outcomes of a model that chooses an option with a share of the options' probability."""
     rows = []
     for n, item in enumerate(probe):
@@ -96,7 +98,9 @@ def test_a_sound_probe_has_no_fault_with_a_model_that_knows_and_one_that_does_no
 
 
 @pytest.mark.parametrize("asked", [mostly_key, wrong])
-def test_options_that_are_answered_without_their_questions_are_found(asked: Callable[[int, Item], int]) -> None:
+def test_options_that_are_answered_without_their_questions_are_found(
+    asked: Callable[[int, Item], int],
+) -> None:
     made = probe()
     findings = check_answers(made, answers(made, mostly_key), answers(made, asked))
     assert faults(findings) == ["no question"]
@@ -126,13 +130,20 @@ def test_a_task_below_chance_is_found_with_its_items() -> None:
     assert finding.wrong
     assert {task for task, _ in finding.items} == {"t2"}
     assert len(finding.items) == 100
-    assert finding.about.startswith("answered worse than a guess: t2 -5.8 standard errors (q 2e-12)")
+    assert finding.about.startswith(
+        "answered worse than a guess: t2 -5.8 standard errors (q 2e-12)"
+    )
 
 
 def many_tasks(made: Probe) -> Probe:
     """The items as 100 tasks of 20, in ten categories."""
     items = [
-        replace(item, task=f"t{n % 100:02}", category=f"c{n % 10}", choices=(*OPTIONS, " ladder")[: 4 + n % 2])
+        replace(
+            item,
+            task=f"t{n % 100:02}",
+            category=f"c{n % 10}",
+            choices=(*OPTIONS, " ladder")[: 4 + n % 2],
+        )
         for n, item in enumerate(made)
     ]
     return Probe(items)
@@ -147,7 +158,9 @@ def test_a_category_below_chance_is_found_where_its_tasks_are_too_small() -> Non
     finding = check_answers(made, answers(made, unlucky), answers(made, guess))[1]
     assert finding.wrong
     assert "category c4 -" in finding.about
-    assert finding.about.endswith("; 10 of 110 tasks and categories have enough items to show it alone")
+    assert finding.about.endswith(
+        "; 10 of 110 tasks and categories have enough items to show it alone"
+    )
     assert len(finding.items) == 200
 
 
@@ -202,14 +215,19 @@ def test_confident_answers_that_are_mostly_wrong_are_found() -> None:
     findings = check_answers(made, answers(made, guess, share=0.9), answers(made, guess))
     assert faults(findings) == ["sure and wrong"]
     assert findings[3].of == 200
-    assert faults(check_answers(made, answers(made, mostly_key, share=0.9), answers(made, guess))) == []
+    assert (
+        faults(check_answers(made, answers(made, mostly_key, share=0.9), answers(made, guess)))
+        == []
+    )
     # An answer below the share of a confident one does not count.
     assert check_answers(made, answers(made, guess, share=0.7), answers(made, guess))[3].of == 0
 
 
 def test_only_the_request_for_the_answer_is_left_of_a_prompt() -> None:
     def left(prompt: str) -> str:
-        (item,) = without_questions(Probe([Item(id="1", task="t", prompt=prompt, choices=OPTIONS, answer=0)]))
+        (item,) = without_questions(
+            Probe([Item(id="1", task="t", prompt=prompt, choices=OPTIONS, answer=0)])
+        )
         return str(item.prompt)
 
     assert left("Question: Where?\nAnswer:") == "Answer:"
@@ -222,6 +240,13 @@ def test_only_the_request_for_the_answer_is_left_of_a_prompt() -> None:
 
 
 def test_shots_and_system_messages_are_left_out_with_the_question() -> None:
-    asked = Item(id="1", task="t", prompt="Q\nAnswer:", choices=OPTIONS, answer=0, shots="Question: x\nAnswer: y\n\n")
+    asked = Item(
+        id="1",
+        task="t",
+        prompt="Q\nAnswer:",
+        choices=OPTIONS,
+        answer=0,
+        shots="Question: x\nAnswer: y\n\n",
+    )
     (item,) = without_questions(Probe([asked]))
     assert item.full_prompt == "Answer:"

@@ -46,22 +46,31 @@ from forgetwatch.probes.shipped_probes import CANARY
 
 FACTS: Final = Path(__file__).parent.parent / "standard_probe" / "facts"
 LEVELS: Final = range(1, 9)
-PEOPLE: Final = tuple("Anna Boris Clara David Elena Farid Greta Hugo Irene Jonas Karin Liam".split())
+PEOPLE: Final = tuple(
+    "Anna Boris Clara David Elena Farid Greta Hugo Irene Jonas Karin Liam".split()
+)
 SURNAMES: Final = tuple(
     "Adler Berg Costa Dahl Eker Fonti Grau Holm Ivers Jansen Keller Lind Moreau Novak Orsini Prado Quist Rossi Sand "
     "Torres".split()
 )
 THINGS: Final = tuple("ball book coin cup drum flag key lamp map pen ring shell".split())
-OWNED: Final = tuple("bicycle boat camera clock drum flute globe guitar kite lamp mirror parrot piano tent".split())
-STREETS: Final = tuple(
-    f"{name} Street" for name in "Mill Oak Lake Church Bridge Hill Station Garden River Park School Market".split()
+OWNED: Final = tuple(
+    "bicycle boat camera clock drum flute globe guitar kite lamp mirror parrot piano tent".split()
 )
-PLACES: Final = tuple("garden kitchen library market museum office school station theatre workshop".split())
+STREETS: Final = tuple(
+    f"{name} Street"
+    for name in "Mill Oak Lake Church Bridge Hill Station Garden River Park School Market".split()
+)
+PLACES: Final = tuple(
+    "garden kitchen library market museum office school station theatre workshop".split()
+)
 WARES: Final = tuple(
     "apples bread butter candles chairs cheese eggs flour gloves honey ink jam lemons milk nails onions paper pears "
     "rice rope salt soap sugar tea wool".split()
 )
-NTH: Final = tuple("first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split())
+NTH: Final = tuple(
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split()
+)
 
 
 class Question(NamedTuple):
@@ -91,7 +100,9 @@ def _around(rng: Rng, ordered: Sequence[Any], right: Any) -> tuple[str, ...] | N
     rank, place = int(rng.integers(4)), ordered.index(right)
     if place < rank or place + 3 - rank >= len(ordered):
         return None
-    return tuple(str(ordered[index]) for index in range(place - rank, place + 4 - rank) if index != place)
+    return tuple(
+        str(ordered[index]) for index in range(place - rank, place + 4 - rank) if index != place
+    )
 
 
 def _numbers(rng: Rng, right: int, steps: Sequence[int]) -> tuple[str, ...]:
@@ -136,11 +147,25 @@ def state(level: int, rng: Rng) -> Question:
 
 def chain(level: int, rng: Rng) -> Question | None:
     """Apply some operations to a number."""
-    begins = ("Start with {0}.", "Take the number {0}.", "Think of {0}.", "Write down {0}.", "A counter shows {0}.")
+    begins = (
+        "Start with {0}.",
+        "Take the number {0}.",
+        "Think of {0}.",
+        "Write down {0}.",
+        "A counter shows {0}.",
+    )
     words = (
         {"+": "Add {0}.", "-": "Subtract {0}.", "*": "Multiply by {0}."},
-        {"+": "Increase it by {0}.", "-": "Decrease it by {0}.", "*": "Make it {0} times as large."},
-        {"+": "Add {0} to what you have.", "-": "Take {0} away.", "*": "Multiply what you have by {0}."},
+        {
+            "+": "Increase it by {0}.",
+            "-": "Decrease it by {0}.",
+            "*": "Make it {0} times as large.",
+        },
+        {
+            "+": "Add {0} to what you have.",
+            "-": "Take {0} away.",
+            "*": "Multiply what you have by {0}.",
+        },
         {"+": "Plus {0}.", "-": "Minus {0}.", "*": "Times {0}."},
     )
     begin, word = int(rng.integers(len(begins))), int(rng.integers(len(words)))
@@ -198,7 +223,9 @@ def program(level: int, rng: Rng) -> Question:
     }
     ask, last = int(rng.integers(len(asks))), int(rng.integers(2 if level < 2 else len(shown)))
     line, right = list(shown.items())[last]
-    wrong = _numbers(rng, right, (2, 4) if last == 4 else (1, 2))  # twice a number is even, and so are all options
+    wrong = _numbers(
+        rng, right, (2, 4) if last == 4 else (1, 2)
+    )  # twice a number is even, and so are all options
     return Question(ask * 5 + last, "\n".join([asks[ask], *lines, line]), str(right), wrong)
 
 
@@ -215,13 +242,17 @@ def order(level: int, rng: Rng) -> Question | None:
         wrong, place = _around(rng, ranked, right), ranked.index(right)
         if wrong is None or place >= len(NTH):
             return None
-        begin = ("{0}.", "A list: {0}.", "Look at {0}.", "Sort {0}.", "On a sheet stand {0}.")[story]
+        begin = ("{0}.", "A list: {0}.", "Look at {0}.", "Sort {0}.", "On a sheet stand {0}.")[
+            story
+        ]
         if is_word:
             asked = f"Which comes {NTH[place]} in {'reverse ' if down else ''}alphabetical order?"
         else:
             nth = "" if place == 0 else f"{NTH[place]} "
             asked = f"Which is the {nth}{'largest' if down else 'smallest'}?"
-        return Question(framed, f"{begin.format(', '.join(map(str, listed)))} {asked}", str(right), wrong)
+        return Question(
+            framed, f"{begin.format(', '.join(map(str, listed)))} {asked}", str(right), wrong
+        )
     words = _choice(rng, WARES, 2 * min(size, 12) - 1)
     shared, rest = words[0], words[1:]
     first, second = rest[: len(rest) // 2], rest[len(rest) // 2 :]
@@ -241,7 +272,9 @@ def order(level: int, rng: Rng) -> Question | None:
 def date(level: int, rng: Rng) -> Question:
     """Count days forwards or backwards."""
     reach = (1, 2, 4, 6, 13, 30, 100, 400)[level - 1]
-    start = datetime.date(2001 + int(rng.integers(60)), 1, 1) + datetime.timedelta(days=int(rng.integers(365)))
+    start = datetime.date(2001 + int(rng.integers(60)), 1, 1) + datetime.timedelta(
+        days=int(rng.integers(365))
+    )
     by = int(rng.integers(max(1, reach // 2), reach + 1)) * (1 if rng.integers(2) else -1)
     by += by % 7 == 0  # after whole weeks the weekday of the question would be the answer
     end = start + datetime.timedelta(days=by)
@@ -266,7 +299,12 @@ def date(level: int, rng: Rng) -> Question:
         )
         right = f"{end:%A}"
         others = [f"{end + datetime.timedelta(days=shift):%A}" for shift in range(1, 7)]
-        return Question(framed, frames[framed].format(f"{start:%A}", ahead), right, tuple(_choice(rng, others, 3)))
+        return Question(
+            framed,
+            frames[framed].format(f"{start:%A}", ahead),
+            right,
+            tuple(_choice(rng, others, 3)),
+        )
     frames = (
         "Which date is {1} {0}?",
         "What is the date {1} {0}?",
@@ -305,13 +343,19 @@ def units(level: int, rng: Rng) -> Question | None:
     counts = [int(rng.integers(2, most + 1)) for _ in range(length + 1)]
     each = ("Each of the {0} has {2} {1}.", "For each of the {0} there are {2} {1}.")[framed % 2]
     lines = [f"There are {counts[0]} {used[0]}."]
-    lines += [each.format(used[index], used[index + 1], counts[index + 1]) for index in range(length)]
+    lines += [
+        each.format(used[index], used[index + 1], counts[index + 1]) for index in range(length)
+    ]
     right = math.prod(counts)
-    near = {right // old * new for old in counts for new in range(2, most + 4) if new != old} - {right}
+    near = {right // old * new for old in counts for new in range(2, most + 4) if new != old} - {
+        right
+    }
     wrong = _around(rng, sorted(near | {right}), right)
     if wrong is None:
         return None
-    return Question(framed, " ".join([*lines, f"How many {used[-1]} are there in all?"]), str(right), wrong)
+    return Question(
+        framed, " ".join([*lines, f"How many {used[-1]} are there in all?"]), str(right), wrong
+    )
 
 
 class Fact(NamedTuple):
@@ -325,7 +369,11 @@ class Fact(NamedTuple):
 DISPUTED: Final = frozenset(
     {
         *("the duduk", "duduk", "the tango", "Mount Ararat", "Ararat"),
-        *("the Hungarian uprising", "the Iranian Revolution", "the Iranian Constitutional Revolution"),
+        *(
+            "the Hungarian uprising",
+            "the Iranian Revolution",
+            "the Iranian Constitutional Revolution",
+        ),
         "the Declaration of Independence",
     }
 )
@@ -360,12 +408,25 @@ def _years() -> dict[str, int]:
 
 def events(level: int, rng: Rng) -> Question | None:
     """Ask which of four events came first, second, third or last."""
-    most, least = ((4000, 300), (300, 200), (200, 130), (130, 80), (80, 50), (50, 30), (30, 15), (15, 4))[level - 1]
+    most, least = (
+        (4000, 300),
+        (300, 200),
+        (200, 130),
+        (130, 80),
+        (80, 50),
+        (50, 30),
+        (30, 15),
+        (15, 4),
+    )[level - 1]
     year = _years()
     four, rank = _choice(rng, sorted(year), 4), int(rng.integers(4))
     ranked = sorted(four, key=year.__getitem__)
     years = [year[event] for event in ranked]
-    if not least <= min(abs(years[rank] - other) for other in years[:rank] + years[rank + 1 :]) < most:
+    if (
+        not least
+        <= min(abs(years[rank] - other) for other in years[:rank] + years[rank + 1 :])
+        < most
+    ):
         return None
     word = ("first", "second", "third", "last")[rank]
     frames = (
@@ -402,12 +463,17 @@ def chains() -> tuple[Chain, ...]:
     capitals = _table("knowledge.csv", "capital")
     country_of = {fact.answer: fact for fact in capitals}
     described = {
-        "the country where {0} comes from": [*_table("culture.csv", "dish"), *_table("culture.csv", "dance")],
+        "the country where {0} comes from": [
+            *_table("culture.csv", "dish"),
+            *_table("culture.csv", "dance"),
+        ],
         "the country where the {0} is at home": _table("culture.csv", "instrument_home"),
         "the country where {0} stands": _table("knowledge.csv", "mountain"),
         "the country whose flag shows {0}": _table("knowledge.csv", "flag"),
         "the country whose capital is {0}": [
-            Fact(fact.answer, fact.subject, fact.difficulty) for fact in capitals if fact.answer != fact.subject
+            Fact(fact.answer, fact.subject, fact.difficulty)
+            for fact in capitals
+            if fact.answer != fact.subject
         ],
     }
     one = []
@@ -431,7 +497,10 @@ def chains() -> tuple[Chain, ...]:
     made = [*one, *two]
     for target, (phrase, table) in of_country.items():
         by_country = {fact.subject: fact for fact in table}
-        made += [Chain(phrase.format(fact.subject), fact.answer, target, 1, fact.difficulty) for fact in table]
+        made += [
+            Chain(phrase.format(fact.subject), fact.answer, target, 1, fact.difficulty)
+            for fact in table
+        ]
         made += [
             Chain(phrase.format(way.asked), by_country[way.answer].answer, target, way.facts + 1,
                   way.difficulty + by_country[way.answer].difficulty)
@@ -439,7 +508,11 @@ def chains() -> tuple[Chain, ...]:
             if way.answer in by_country and not ("capital" in way.asked and target == "capital")
         ]  # fmt: skip
     family = {fact.subject: fact for fact in _table("knowledge.csv", "language_family")}
-    river_of = {fact.answer: fact for fact in rivers if [other.answer for other in rivers].count(fact.answer) == 1}
+    river_of = {
+        fact.answer: fact
+        for fact in rivers
+        if [other.answer for other in rivers].count(fact.answer) == 1
+    }
     for way in list(made):
         if way.target == "language" and way.answer in family:
             last = family[way.answer]
@@ -450,7 +523,12 @@ def chains() -> tuple[Chain, ...]:
             made.append(Chain(f"the river that flows through {way.asked}", last.subject, "river", way.facts + 1,
                               way.difficulty + last.difficulty))  # fmt: skip
         length = {"country": 1, "capital": 2, "currency": 2}.get(way.target)
-        if way.facts == length and way.answer.isascii() and way.answer.isalpha() and way.answer not in NAMED_OTHERWISE:
+        if (
+            way.facts == length
+            and way.answer.isascii()
+            and way.answer.isalpha()
+            and way.answer not in NAMED_OTHERWISE
+        ):
             for place, at in (("first", 0), ("last", -1)):
                 made.append(
                     Chain(
@@ -461,7 +539,9 @@ def chains() -> tuple[Chain, ...]:
                         way.difficulty + 1 - at,
                     )
                 )
-    found = [one for one in made if one.facts <= 3 and one.answer.split()[0] not in one.asked.split()]
+    found = [
+        one for one in made if one.facts <= 3 and one.answer.split()[0] not in one.asked.split()
+    ]
     return tuple(dict.fromkeys(found))
 
 
@@ -473,11 +553,15 @@ def chains_of(level: int) -> dict[str, dict[str, list[Chain]]]:
         (one for one in chains() if one.facts == length),
         key=lambda one: (one.difficulty, hashlib.sha256(one.asked.encode()).hexdigest()),
     )
-    part = ranked[(level - first) * len(ranked) // levels : (level - first + 1) * len(ranked) // levels]
+    part = ranked[
+        (level - first) * len(ranked) // levels : (level - first + 1) * len(ranked) // levels
+    ]
     by_target: dict[str, dict[str, list[Chain]]] = defaultdict(lambda: defaultdict(list))
     for one in part:
         by_target[one.target][one.answer].append(one)
-    return {target: dict(answers) for target, answers in sorted(by_target.items()) if len(answers) >= 4}
+    return {
+        target: dict(answers) for target, answers in sorted(by_target.items()) if len(answers) >= 4
+    }
 
 
 ASKS: Final = (
@@ -502,10 +586,17 @@ def facts(level: int, rng: Rng) -> Iterator[Question]:
             del left[target]
         if asked.startswith("the country") and ask in (0, 6):
             asked = asked.replace("the country", "the name of the country", 1)
-        yield Question(ask * 3 + (level > 2) + (level > 5), ASKS[ask].format(asked), right, tuple(wrong))
+        yield Question(
+            ask * 3 + (level > 2) + (level > 5), ASKS[ask].format(asked), right, tuple(wrong)
+        )
 
 
-HOMES: Final = ("{0} lives in {1}.", "The home of {0} is in {1}.", "{0} is at home in {1}.", "{1} is where {0} lives.")
+HOMES: Final = (
+    "{0} lives in {1}.",
+    "The home of {0} is in {1}.",
+    "{0} is at home in {1}.",
+    "{1} is where {0} lives.",
+)
 OWNS: Final = (
     "{0} owns a {1}.",
     "A {1} belongs to {0}.",
@@ -528,8 +619,12 @@ class Town(NamedTuple):
 def town(level: int, rng: Rng) -> Town:
     """Return a text of about 30 to 4,000 words."""
     count = (3, 5, 8, 15, 30, 55, 110, 210)[level - 1]
-    people = _choice(rng, [f"{first} {last}" for first in PEOPLE for last in SURNAMES], max(count, 4))
-    few = max(2, len(people) // 2)  # so that neither a street nor a thing alone tells who is asked for
+    people = _choice(
+        rng, [f"{first} {last}" for first in PEOPLE for last in SURNAMES], max(count, 4)
+    )
+    few = max(
+        2, len(people) // 2
+    )  # so that neither a street nor a thing alone tells who is asked for
     homes, things, works = (
         [some[index % len(some)] for index in rng.permutation(len(people))]
         for some in (_choice(rng, values, few) for values in (STREETS, OWNED, PLACES))
@@ -537,7 +632,11 @@ def town(level: int, rng: Rng) -> Town:
     home, own = int(rng.integers(len(HOMES))), int(rng.integers(len(OWNS)))
     lines = [HOMES[home].format(one, street) for one, street in zip(people, homes, strict=True)]
     lines += [OWNS[own].format(one, thing) for one, thing in zip(people, things, strict=True)]
-    lines += [f"{one} works in the {place}." for one, place in zip(people, works, strict=True)] if level > 2 else []
+    lines += (
+        [f"{one} works in the {place}." for one, place in zip(people, works, strict=True)]
+        if level > 2
+        else []
+    )
     return Town(" ".join(_choice(rng, lines, len(lines))), home * 5 + own, people, homes, things)
 
 
@@ -548,18 +647,26 @@ def read(level: int, rng: Rng, told: Town) -> Question | None:
     if level < 3:
         right = homes[index]
         wrong = _choice(rng, [street for street in STREETS if street != right], 3)
-        return Question(frame, f"In which street does {people[index]} live?", right, tuple(wrong), told.text)
+        return Question(
+            frame, f"In which street does {people[index]} live?", right, tuple(wrong), told.text
+        )
     whole = list(zip(homes, things, strict=True))
     if whole.count(whole[index]) > 1:
         return None
     home, thing = whole[index]
-    at_home = [one for one, own in zip(people, whole, strict=True) if own[0] == home and own[1] != thing]
-    owners = [one for one, own in zip(people, whole, strict=True) if own[0] != home and own[1] == thing]
+    at_home = [
+        one for one, own in zip(people, whole, strict=True) if own[0] == home and own[1] != thing
+    ]
+    owners = [
+        one for one, own in zip(people, whole, strict=True) if own[0] != home and own[1] == thing
+    ]
     if not at_home or not owners:
         return None
     wrong = [_one(rng, at_home), _one(rng, owners)]
     wrong += _choice(rng, [one for one in people if one != people[index] and one not in wrong], 1)
-    return Question(frame, f"Who lives in {home} and has a {thing}?", people[index], tuple(wrong), told.text)
+    return Question(
+        frame, f"Who lives in {home} and has a {thing}?", people[index], tuple(wrong), told.text
+    )
 
 
 class Tongue(NamedTuple):
@@ -571,7 +678,9 @@ class Tongue(NamedTuple):
     space: str = " "
 
 
-_LATIN: Final = tuple("Anna Boris Clara David Elena Farid Greta Hugo Irene Jonas Karin Lukas".split())
+_LATIN: Final = tuple(
+    "Anna Boris Clara David Elena Farid Greta Hugo Irene Jonas Karin Lukas".split()
+)
 TONGUES: Final = {
     "german": Tongue(("Frage", "Antwort"), _LATIN, (
         ("{0} läuft schneller als {1}.", "Wer läuft am schnellsten?", "Wer läuft am langsamsten?",
@@ -648,7 +757,9 @@ def compared(level: int, rng: Rng, language: str = "") -> Question:
     if language == "french":
         asked = re.sub(r"\bque (?=[AEI])", "qu'", asked)
     frame = list(TONGUES).index(language) * 12 + verb * 3 + ask
-    labels = (tongue.labels[0] + " ", tongue.labels[1] + " ") if language == "french" else tongue.labels
+    labels = (
+        (tongue.labels[0] + " ", tongue.labels[1] + " ") if language == "french" else tongue.labels
+    )
     return Question(frame, asked, right, tuple(wrong), labels=labels)
 
 
@@ -660,7 +771,9 @@ def reading(level: int, rng: Rng) -> Iterator[Question]:
         yield from itertools.islice((one for one in made if one is not None), 4 if level > 4 else 1)
 
 
-def repeated(make: Callable[[int, Rng], Question | None]) -> Callable[[int, Rng], Iterator[Question]]:
+def repeated(
+    make: Callable[[int, Rng], Question | None],
+) -> Callable[[int, Rng], Iterator[Question]]:
     """Return the questions of a kind one after another."""
 
     def made(level: int, rng: Rng) -> Iterator[Question]:
@@ -709,7 +822,11 @@ def _shots(kind: str, language: str = "") -> str:
 def items(count: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield `count` items of each kind and level, each question of a kind once; fewer where it has no more."""
     for kind, (category, make) in KINDS.items():
-        languages = {labels[0].strip(): name for name, (labels, *_) in TONGUES.items()} if kind == "compared" else {}
+        languages = (
+            {labels[0].strip(): name for name, (labels, *_) in TONGUES.items()}
+            if kind == "compared"
+            else {}
+        )
         shots = {name: _shots(kind, name) for name in languages.values()} or {"": _shots(kind)}
         seen: set[str] = set()
         for level in LEVELS:
@@ -732,7 +849,11 @@ def items(count: int, seed: int) -> Iterator[dict[str, Any]]:
                 if any(subject in prompt for subject in NO_COUNTRY):
                     continue
                 name = hashlib.sha256(f"{kind}{level}{prompt}".encode()).hexdigest()[:8]
-                cluster = hashlib.sha256(made.text.encode()).hexdigest()[:8] if made.text and level > 4 else ""
+                cluster = (
+                    hashlib.sha256(made.text.encode()).hexdigest()[:8]
+                    if made.text and level > 4
+                    else ""
+                )
                 yield {
                     "id": f"{kind}-{level}-{name}",
                     "task": f"{kind}:{level}",
@@ -747,12 +868,20 @@ def items(count: int, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path)
     parser.add_argument("--items", type=int, default=90, help="items of each kind and level")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    settings = {"name": "ladder", "canary": CANARY, "scoring": "loglikelihood", "norm": "sum", "rendering": "plain"}
+    settings = {
+        "name": "ladder",
+        "canary": CANARY,
+        "scoring": "loglikelihood",
+        "norm": "sum",
+        "rendering": "plain",
+    }
     lines = [{"forgetwatch_probe": settings}, *items(given.items, given.seed)]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     packed = io.BytesIO()

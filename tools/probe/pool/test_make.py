@@ -35,7 +35,11 @@ def right(item: dict[str, Any]) -> str:
 @cache
 def table(file: str, relation: str) -> dict[str, str]:
     with (make["FACTS"] / file).open(newline="", encoding="utf-8") as opened:
-        return {row["subject"]: row["answer"] for row in csv.DictReader(opened) if row["relation"] == relation}
+        return {
+            row["subject"]: row["answer"]
+            for row in csv.DictReader(opened)
+            if row["relation"] == relation
+        }
 
 
 def test_the_same_seed_makes_the_same_items_and_another_seed_others() -> None:
@@ -82,11 +86,15 @@ def rank_of(item: dict[str, Any]) -> int:
     return sorted(options).index(right(item))
 
 
-@pytest.mark.parametrize("kind", ["chain", "program", "units", "order", "date", "events", "facts", "state", "compared"])
+@pytest.mark.parametrize(
+    "kind", ["chain", "program", "units", "order", "date", "events", "facts", "state", "compared"]
+)
 def test_the_right_option_has_each_rank_among_its_options(kind: str) -> None:
     some = [item for item in pool(kind) if kind != "date" or "20" in item["choices"][0]]
     ranks = Counter(map(rank_of, some))
-    assert all(abs(ranks[rank] - len(some) / 4) < 3.5 * math.sqrt(len(some) * 3 / 16) for rank in range(4))
+    assert all(
+        abs(ranks[rank] - len(some) / 4) < 3.5 * math.sqrt(len(some) * 3 / 16) for rank in range(4)
+    )
 
 
 @pytest.mark.parametrize("kind", list(make["KINDS"]))
@@ -150,12 +158,20 @@ def test_lists_are_sorted_and_shared_as_the_key_says() -> None:
         down = "largest" in text or "reverse" in text
         listed: list[Any] = [int(number) for number in re.findall(r"\d+", text)]
         if "alphabetical" in text:
-            listed = [word for word in re.findall(r"[a-z]+", text.rsplit("Which", 1)[0]) if word in make["WARES"]]
+            listed = [
+                word
+                for word in re.findall(r"[a-z]+", text.rsplit("Which", 1)[0])
+                if word in make["WARES"]
+            ]
         if listed:
-            place = next((index for index, name in enumerate(make["NTH"]) if f" {name} " in text), 0)
+            place = next(
+                (index for index, name in enumerate(make["NTH"]) if f" {name} " in text), 0
+            )
             assert str(sorted(listed, reverse=down)[place]) == right(item)
         else:
-            assert [len(re.findall(rf"\b{choice.strip()}\b", text)) for choice in item["choices"]].count(2) == 1
+            assert [
+                len(re.findall(rf"\b{choice.strip()}\b", text)) for choice in item["choices"]
+            ].count(2) == 1
             assert len(re.findall(rf"\b{right(item)}\b", text)) == 2
 
 
@@ -173,7 +189,11 @@ def test_events_have_the_place_that_is_asked_for() -> None:
         for event in ranked:
             assert event in text
             text = text.replace(event, "")
-        (place,) = (n for n, word in enumerate(("first", "second", "third", "last")) if re.search(rf"\b{word}\b", text))
+        (place,) = (
+            n
+            for n, word in enumerate(("first", "second", "third", "last"))
+            if re.search(rf"\b{word}\b", text)
+        )
         assert ranked[place] == right(item)
 
 
@@ -270,7 +290,9 @@ def test_the_text_has_one_answer_to_its_question() -> None:
             facts[name] = f"{facts.get(name, '')} {line}"
         if pair := re.fullmatch(r"Who lives in (\w+ Street) and has a (\w+)\?", asked):
             fitting = [
-                who for who, told in facts.items() if pair[1] in told and re.search(rf"\ba {pair[2]}\b", told, re.I)
+                who
+                for who, told in facts.items()
+                if pair[1] in told and re.search(rf"\ba {pair[2]}\b", told, re.I)
             ]
             assert fitting == [right(item)]
         else:

@@ -291,7 +291,7 @@ class Item:
         reason = "a passage has no right answer and is read as it is, so that {} has no meaning for it; leave it out"
         return reason.format(given[0]) if given else ""
 
-    def _question_problem(self) -> str:
+    def _question_problem(self) -> str:  # noqa: C901
         """Return the reason why the fields of a question do not fit together; empty if they do."""
         if self.shots and not isinstance(self.prompt, str):
             return "shots is for a prompt of text; put worked examples into the messages"

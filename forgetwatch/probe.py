@@ -84,7 +84,7 @@ class Probe(Sequence[Item]):
     canary: str | None = None
     plan: str = ""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self) -> None:  # noqa: C901
         """Check the settings and the items."""
         object.__setattr__(self, "items", tuple(self.items))
         if not is_text(self.name):
@@ -295,7 +295,7 @@ def read_probe(path: str | Path, **settings: Any) -> Probe:
         return _parse(path, read_text(path, _NEEDED, ProbeError), settings)
 
 
-def _parse(path: Path, text: str, settings: Mapping[str, Any]) -> Probe:
+def _parse(path: Path, text: str, settings: Mapping[str, Any]) -> Probe:  # noqa: C901
     header: dict[str, Any] = {"name": Path(path.name.removesuffix(".gz")).stem}
     items: list[Item] = []
     wrong: list[tuple[int, ProbeError]] = []

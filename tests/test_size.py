@@ -18,8 +18,8 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 331_279,
-    "tokens of the tests": 468_739,
+    "tokens of the package": 331_408,
+    "tokens of the tests": 469_732,
     "public names": 15,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -48,7 +48,7 @@ ROOMS = {
     "retention": ("retention", 3_881),
     "run": ("run run_folder", 51_746),
     "merge": ("merge", 8_272),
-    "study": ("study", 15_394),
+    "study": ("study", 15_523),
     "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 24_271),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""

@@ -153,7 +153,7 @@ def _options(
         raise typer.Exit
 
 
-def main() -> None:
+def main() -> None:  # noqa: C901
     """Run the command line; an error becomes one line on standard error, and the exit status."""
     formatted = warnings.formatwarning
     # Warnings quote names and paths as errors do.

@@ -404,7 +404,7 @@ def _rank(
     )
 
 
-def _show(
+def _show(  # noqa: C901
     options: Options,
     comparisons: Sequence[Comparison],
     several: ModelComparison | None,

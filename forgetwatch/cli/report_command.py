@@ -56,7 +56,7 @@ from forgetwatch.text import count, fit_ends, one_line, percent, run_name
 _CATEGORIES: Final = 8
 
 
-def report_command(
+def report_command(  # noqa: C901
     runs: Annotated[
         list[Path],
         typer.Argument(

@@ -42,7 +42,7 @@ _NAMED: Final = 5
 """Maximum number of pairs that the last message names."""
 
 
-def study_command(
+def study_command(  # noqa: C901
     study: Annotated[
         Path,
         typer.Argument(

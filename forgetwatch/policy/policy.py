@@ -327,7 +327,7 @@ def _rules(given: Plain, tier: Tier, where: str) -> list[Rule]:
     ]
 
 
-def _rule(given: Plain, tier: Tier, where: str) -> Rule:
+def _rule(given: Plain, tier: Tier, where: str) -> Rule:  # noqa: C901
     if given == "verdict":
         return Rule(tier=tier, of="all", kind="verdict")
     if isinstance(given, str):

@@ -3,7 +3,7 @@
     probe_from("mine.csv")                            columns by their usual names
     probe_from(rows, columns={"prompt": "frage"})     or by names that are given
 
-**Columns.** `USUAL_NAMES` lists the names by which a column is recognised, case aside; of several that hold values the
+Columns. `USUAL_NAMES` lists the names by which a column is recognised, case aside; of several that hold values the
 first of the list is taken, so that `prompt` is preferred to `text`. Passages, contexts and instructions are put before
 the question. These tables need no `columns`:
 
@@ -11,16 +11,16 @@ the question. These tables need no `columns`:
     ctx, endings, label                 prompt, choice_a, choice_b, correct    passage, question, answer
     instruction, input, output          question, distractor1, distractor2, correct_answer
 
-**Options** are a list, the text of a list in JSON or Python, ``{"text": [...], "label": [...]}``, a list of such
+Options are a list, the text of a list in JSON or Python, ``{"text": [...], "label": [...]}``, a list of such
 objects, a column each, or columns of wrong ones beside the right answer. A blank option is left out, and the others
 keep their letters. True and false without options are ``yes`` and ``no``. For log-likelihoods an option that does not
 begin with a space gets one, so that it does not stick to the question.
 
-**Answers.** How a column names the right option is decided over all rows (`read_key`). Without options the answer is
+Answers. How a column names the right option is decided over all rows (`read_key`). Without options the answer is
 open, and graded by the column `match`, or else by its form: ``5``, ``$5`` and ``5 %`` as a number, ``Apollo 11`` as
 words that the output must contain. Of solutions that end in ``#### 5`` or in a box that part is the answer.
 
-**Prompts.** If most questions with options end in "?", all are framed as in the shipped probes, "Question:
+Prompts. If most questions with options end in "?", all are framed as in the shipped probes, "Question:
 ...
 Answer:". A column that is named `prompt` is taken as it is. What would be asked without a part of it is refused:
 pictures, sound, a turn of the assistant at the end, and equal questions with unlike answers.

@@ -1,4 +1,12 @@
-"""Probes that are shipped as files, the order of their questions, and the invented world of `demo`."""
+"""Probes that are shipped as files, the order of their questions, and the invented world of `demo`.
+
+The order of a probe of several tasks, by which every prefix is a fair sample of them.
+
+The probe `demo`: questions about an invented world, which no model can know before it is trained on it.
+
+Each relation has a closed set of values, so a model that knows the language but not the fact guesses among plausible
+options. Only the demo and the tests use it; it measures nothing about a real model.
+"""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ _WRONG: Final = re.compile(
 """Names of columns that hold wrong options, beside the right answer."""
 
 
-def make_plan(
+def make_plan(  # noqa: C901
     rows: Sequence[Mapping[str, Any]],
     given: Mapping[str, str | Sequence[str]],
     where: str,

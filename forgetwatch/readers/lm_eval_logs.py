@@ -331,7 +331,7 @@ class _Task:
         self._filters = _Filters(log)
         self._times = Counter[str]()  # rows without a filter's name, by their responses
 
-    def add(self, row: Any) -> None:
+    def add(self, row: Any) -> None:  # noqa: C901
         """Add one row; ValueError if it is not what the harness writes."""
         if not isinstance(row, dict):
             raise ValueError(f"a row is a JSON object, got {type(row).__name__}")

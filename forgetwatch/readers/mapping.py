@@ -102,7 +102,7 @@ class ColumnMap:
             raise SnapshotError(f"--match grades output by gold, and {min(lacking)} is not mapped")
 
 
-def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
+def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:  # noqa: C901
     """Return the outcomes in a table with column names of its own.
 
     Raises:

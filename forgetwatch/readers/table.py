@@ -222,7 +222,7 @@ def read_parquet(path: Path) -> Snapshot:
     return to_snapshot(path, {name: table[name].combine_chunks() for name in table.column_names})
 
 
-def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
+def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:  # noqa: C901
     """Return the snapshot with these columns, each converted to the type of the schema.
 
     Args:

@@ -546,7 +546,7 @@ class ForgetWatchCallback(TrainerCallback):
         """Name the trainer whose trackers get the numbers; by default the one that the callback is passed to."""
         self._attached = trainer
 
-    def on_train_begin(
+    def on_train_begin(  # noqa: C901
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Take the baseline, or restore that of a resumed run."""

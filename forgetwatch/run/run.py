@@ -551,7 +551,7 @@ class Run:
             self.saved[step] = digest
             self.store()
 
-    def store(self) -> OSError | None:
+    def store(self) -> OSError | None:  # noqa: C901
         """Write what is not stored yet, in the main process, and return why something cannot be written, None if not.
 
         That is said once; what is left stays in memory, and the next call tries it again.

@@ -7,17 +7,6 @@
     study.tex         the paper's tables in LaTeX (booktabs), if they are asked for
     pictures/         each figure as PNG and SVG
 
-A table of the paper has a row for each category and a column for each pair: value +- sd (ceiling), in percent.
-
-    forgetting     llama-3.1-8b        mistral-7b
-    Math           4.1 ± 0.2 (23.0)    7.9 ± 0.4 (17.5)
-    Total          5.0 ± 0.1 (29.4)    8.7 ± 0.3 (22.0)
-
-Values are the chance-adjusted rates of arXiv 2510.17776, averaged over the tasks of a category, then over categories;
-sd is the sample deviation over seeds and is left out for one. The ceiling is what the value can be at most by the
-paper's model of guessing, averaged in the same way. Each task's value is clipped at 0 for each seed before any mean, as
-in the paper; the trends are of the means that are not clipped.
-
 All numbers are written before the first figure is drawn, and the page without its figures with them. Then each figure
 is drawn by itself, and the page is written again. A figure that cannot be drawn is named, and nothing else is lost.
 
@@ -26,11 +15,9 @@ None holds a question or an answer. Undefined numbers are null in JSON and empty
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -39,7 +26,6 @@ from markupsafe import Markup
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing.comparison import long_rows
 from forgetwatch.comparing.document import causes_json
 from forgetwatch.comparing.groups import group_values
 from forgetwatch.files.writing import write_text
@@ -48,44 +34,47 @@ from forgetwatch.measures.base_drift import drift_json
 from forgetwatch.measures.chance import chance_rows
 from forgetwatch.metrics.trend import Slope
 from forgetwatch.progress import Done, Progress
-from forgetwatch.report.flip_list import script_json
 from forgetwatch.report.html import made_line, render
 from forgetwatch.report.markdown import escaped, table
 from forgetwatch.report.pictures import SUFFIXES, drawn, file_name, save_figures, svg
 from forgetwatch.report.plots import name_in
 from forgetwatch.report.sections import group_cells, measure_tables
-from forgetwatch.study.factors import Finding, Trend, findings, not_asked, scales, trends
-from forgetwatch.study.figures import NAMELESS, radar_figures
-from forgetwatch.study.pairs import RATES, Compared, Failed, Rate, Study, Value
+from forgetwatch.study.factors import Finding, Trend, findings, not_asked, trends
+from forgetwatch.study.figures import radar_figures
+from forgetwatch.study.pairs import RATES, Compared, Failed, Study, Value
 from forgetwatch.text import (
     between,
     brief,
     count,
     fit_ends,
     listed,
-    one_line,
     percent,
     points,
     short_name,
 )
-from forgetwatch.visible_text import csv_cell, visible, without_folders
+from forgetwatch.visible_text import without_folders
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+from forgetwatch.study.pair_rows import _map_json, study_csv
+from forgetwatch.study.paper_tables import _tables, rows, study_latex
 
 SCHEMA: Final = "forgetwatch/study@1"
+
+
 PAGE: Final = "study.html"
-_LABELS: Final = {"size": "parameters", "data": "scale of the data"}
+
+
 _RULES: Final = {
     "own": "Each question counts with its own number of options; “What it goes with” takes means of values that are "
     "not cut off.",
     "paper-compat": "As in the paper's released code, all questions of a task have one number of options, and some "
     "tasks are left out.",
 }
+
+
 _OF_TASK: Final = ("name", "n", "forgotten", "gained", "accuracy_before", "accuracy_after")
 
-TOTAL: Final = "Total"
-"""Name of the row of all categories; a category may have the same name."""
 
 _PAIR_HEADINGS: Final = {
     "n": "questions",
@@ -100,11 +89,15 @@ _PAIR_HEADINGS: Final = {
     "unscored": "unscored",
     "one_sided": "on one side",
 }
+
+
 _GUESSING_HEADINGS: Final = {
     f"{key}{end}": f"{what}, {key.replace('_', '-')}"
     for key in ("paper", "guess_corrected")
     for end, what in (("", "forgotten"), ("_gained", "gained"))
 }
+
+
 _AVERAGE_HEADINGS: Final = {
     "tasks": "tasks",
     "conventional": "averages show, %",
@@ -112,6 +105,8 @@ _AVERAGE_HEADINGS: Final = {
     "forgotten": "forgotten",
     "fell": "in tasks that fell",
 }
+
+
 _CAUSE_HEADINGS: Final = {
     "answer": "what it lost",
     "sure": "how sure it was explains, %",
@@ -119,7 +114,10 @@ _CAUSE_HEADINGS: Final = {
 }
 """Headings of the columns of the tables of pairs, by the name of their quantity."""
 
+
 _WIDTH: Final = 80
+
+
 _NAME: Final = 24
 
 
@@ -289,152 +287,6 @@ def _value_json(value: Value) -> dict[str, Any]:
     return {**rate, "ceiling": ceiling}
 
 
-def study_rows(study: Study) -> Iterator[dict[str, Any]]:
-    """Yield a row for each pair: what the file says of it, then its numbers by name, shares as fractions."""
-    for one in study.compared:
-        pair = one.pair
-        row: dict[str, Any] = {
-            "stage": pair.stage,
-            "pair": pair.name,
-            "family": pair.family,
-            "kind": pair.kind,
-        }
-        row |= {"size": pair.size, "data": pair.data}
-        row |= {f"covariate.{name}": json_value(value) for name, value in pair.covariates.items()}
-        row["verdict"] = one.decision.word
-        row |= {f"averages.{name}": json_value(value) for name, value in vars(one.averages).items()}
-        row |= {number["quantity"]: number["value"] for number in long_rows([one.comparison.all])}
-        for name, group in one.comparison.by("category").items():
-            row |= {
-                f"category.{name}.{what}": getattr(group, what)
-                for what in ("n", "forgotten", "gained")
-            }
-        for rate in RATES:
-            values = {
-                "": one.total(rate),
-                **{f"category.{name}.": value for name, value in one.values(rate).items()},
-            }
-            for where, value in values.items():
-                numbers = {
-                    "mean": value.rate.mean,
-                    "sd": value.rate.sd,
-                    "ceiling": value.ceiling.mean,
-                }
-                numbers |= {} if where else {"unclipped": one.unclipped(rate)}
-                own = f"{where}paper.{rate.replace(' ', '_')}"
-                row |= {
-                    f"{own}.{part}": number
-                    for part, number in numbers.items()
-                    if not math.isnan(number)
-                }
-        yield row
-
-
-def study_csv(study: Study) -> str:
-    """Return the CSV table of `study_rows`; a name that a spreadsheet would run as a formula has an apostrophe."""
-    text, found = io.StringIO(), [*study_rows(study)]
-    columns = dict.fromkeys(name for row in found for name in row)
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    for row in found:
-        writer.writerow(
-            {name: csv_cell(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
-        )
-    return text.getvalue()
-
-
-_UP: Final = {
-    "paper.forgetting.mean": "forgetting, %",
-    "paper.backward_transfer.mean": "backward transfer, %",
-    "averages.forgetting": "1→0, %",
-    "net_change_estimate": "net change, points",
-}
-"""Columns of `study_rows` that the page draws against others, with their labels."""
-_BEFORE: Final = "accuracy_before"
-
-
-def _column(covariate: str) -> str:
-    """Return the column of `study_rows` that holds a covariate."""
-    return covariate if covariate in ("size", "data") else f"covariate.{covariate}"
-
-
-def _map_json(study: Study) -> Markup | None:
-    """Return the points of the page with their axes and trends, as JSON; None without a pair."""
-    axes: list[dict[str, Any]] = [
-        {"column": _column(name), "label": _LABELS.get(name, name), "across": True, "log": is_log}
-        for name, is_log in scales(study).items()
-    ]
-    axes.append({"column": _BEFORE, "label": "right before, %", "across": True, "log": False})
-    axes += [
-        {"column": column, "label": label, "across": False, "log": False}
-        for column, label in _UP.items()
-    ]
-    told: dict[str, dict[str, str]] = {}
-    for trend in trends(study):
-        told.setdefault(_column(trend.covariate), {})[
-            f"paper.{trend.rate.replace(' ', '_')}.mean"
-        ] = f"{trend}."
-    names, rows_of = [axis["column"] for axis in axes], []
-    for row in study_rows(study):
-        point = {name: row[name] for name in ("pair", "stage", "family", "size")}
-        for name in names:
-            value = row.get(name)
-            in_percent = name in _UP or name == _BEFORE
-            point[name] = 100 * value if in_percent and value is not None else value
-        rows_of.append(point)
-    return Markup(script_json({"rows": rows_of, "axes": axes, "told": told})) if rows_of else None
-
-
-def study_latex(study: Study) -> str:
-    """Return the paper's tables in LaTeX, for the package booktabs: a stage and rate each, value +- sd (ceiling)."""
-    lines = [f"% {one_line(visible(study.plan.name))}, {made_line()}"]
-    parts = [
-        (stage, rate, slice(start, start + _TEX_PAIRS), names)
-        for stage, rate, names in _tables(study)
-        for start in range(0, len(names), _TEX_PAIRS)
-    ]
-    for stage, rate, columns, every in parts:
-        names = every[columns]
-        body = [[name, *cells[columns]] for name, *cells in rows(study, stage, rate)]
-        lines += [
-            r"\begin{table}",
-            r"\centering\small",
-            rf"\caption{{{_tex(stage)}: {rate}, \%, and its ceiling}}",
-        ]
-        lines += [
-            rf"\begin{{tabular}}{{l{'r' * len(names)}}}",
-            r"\toprule",
-            _tex_row(["", *names]),
-            r"\midrule",
-        ]
-        lines += [*map(_tex_row, body[:-1]), r"\midrule", _tex_row(body[-1])]
-        lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
-    return "\n".join(lines)
-
-
-_TEX_PAIRS: Final = 6
-"""Pairs beside each other that fit a page."""
-_TEX: Final = {
-    **{sign: rf"\{sign}" for sign in "&%$#_{}"},
-    **{
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "±": r"$\pm$",
-    },
-    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "→": r"$\rightarrow$"},
-}
-
-
-def _tex(text: str) -> str:
-    return "".join(_TEX.get(sign, sign) for sign in visible(text))
-
-
-def _tex_row(cells: Sequence[str]) -> str:
-    # A row that begins with a bracket or a star would be an argument of the line before it.
-    return ("{}" if cells[0][:1] in ("[", "*") else "") + " & ".join(map(_tex, cells)) + r" \\"
-
-
 def study_markdown(study: Study) -> str:
     """Return the Markdown of a study: pairs, averages, and the paper's tables."""
     lines = [f"# {escaped(study.plan.name)}", "", _facts(study), "", escaped(_verdicts(study)), ""]
@@ -477,6 +329,8 @@ CAUSES_ABOUT: Final = (
     "Whether the lost questions are those that the model before was less sure of, or those near the training rows, "
     "within categories. In brackets what 95 of 100 permuted columns stay below; a star is beyond it."
 )
+
+
 TRENDS_ABOUT: Final = (
     "Change of the total, in points, with one more step of what the file gives each pair, within its stage; a word or "
     "a stage is compared with the most frequent one. The model family is the unit. In 95 of 100 studies all brackets "
@@ -484,10 +338,14 @@ TRENDS_ABOUT: Final = (
     "too few, one family alone differs, or the stage determines it. “Others held” is the change with all other "
     "quantities of the table held too; “would be seen” is the change that 80 of 100 such studies would tell."
 )
+
+
 FINDINGS_ABOUT: Final = (
     "The abstract of arXiv 2510.17776 says small, low, moderate and large without numbers; the bounds here are ours. "
     "Intervals are of 95 % over model families."
 )
+
+
 TREND_HEADINGS: Final = [
     "rate",
     "goes with",
@@ -497,6 +355,8 @@ TREND_HEADINGS: Final = [
     "pairs",
     "families",
 ]
+
+
 FINDING_HEADINGS: Final = ["finding", "here", "numbers"]
 
 
@@ -743,28 +603,3 @@ def _average_cells(one: Compared) -> dict[str, str]:
         "fell": count(averages.in_tasks_that_fell)
         + ("" if math.isnan(share) else f" ({percent(share)} %)"),
     }
-
-
-def rows(study: Study, stage: str, rate: Rate) -> list[list[str]]:
-    """Return the rows of the table of a stage.
-
-    A category's name and the text of each pair, in one order in all stages.
-    """
-    pairs = study.of_stage(stage)
-    of_pairs = [one.values(rate) for one in pairs]
-    body = [
-        [
-            name or NAMELESS,
-            *(found[name].text if name in found else MISSING_CELL for found in of_pairs),
-        ]
-        for name in study.categories
-        if any(name in found for found in of_pairs)
-    ]
-    return [*body, [TOTAL, *(one.total(rate).text for one in pairs)]]
-
-
-def _tables(study: Study) -> Iterator[tuple[str, Rate, list[str]]]:
-    """Yield the stage, rate and names of the pairs of each of the paper's tables."""
-    for stage in study.plan.stages:
-        if names := [one.pair.name for one in study.of_stage(stage)]:
-            yield from ((stage, rate, names) for rate in RATES)

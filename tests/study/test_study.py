@@ -44,9 +44,11 @@ from forgetwatch.report.sections import measure_tables
 from forgetwatch.study import publication
 from forgetwatch.study.factors import findings, scales
 from forgetwatch.study.figures import radar_figures
+from forgetwatch.study.pair_rows import study_csv
 from forgetwatch.study.pairs import Resolve, Sources, Study, Value, run_study
+from forgetwatch.study.paper_tables import rows
 from forgetwatch.study.plan import Source, read_plan
-from forgetwatch.study.publication import rows, study_csv, study_markdown
+from forgetwatch.study.publication import study_markdown
 
 K = np.repeat([2, 4, 4, 5, 3, 10], 20)
 TASK = np.repeat([f"t{n}" for n in range(6)], 20)

@@ -13,11 +13,4 @@
 
 `CARD.md` next to this file describes how they were made, what they cover and what they cannot show; a probe of one
 ability has a card of its own, `cards/NAME.md`.
-
-**Order.** The order of a probe of several tasks, by which every prefix is a fair sample of them.
-
-**World.** The probe `demo`: questions about an invented world, which no model can know before it is trained on it.
-
-Each relation has a closed set of values, so a model that knows the language but not the fact guesses among plausible
-options. Only the demo and the tests use it; it measures nothing about a real model.
 """

@@ -1,4 +1,4 @@
-"""The command line, a module for each group of commands; `demo` is here.
+"""The command line, a module for each command; `demo` is here.
 
 The module of a command is imported when that command runs, and torch when it scores: help and version take little time.
 
@@ -73,7 +73,7 @@ class _Commands(TyperGroup):
 
 
 def _imported(name: str) -> Any:
-    module = import_module(f"forgetwatch.cli.{name}_command")
+    module = import_module(f"forgetwatch.cli.{name}")
     found = getattr(module, f"{name}_app", None)
     if found is None:
         found = typer.Typer(

@@ -127,7 +127,7 @@ def scoring_unless_cached(model: str, probe: Probe) -> Iterator[Progress | None]
 
     Nothing if its outcomes are cached.
 
-    Reports come from `checkpoints.score_derived`, the first one before the model is loaded.
+    Reports come from `model_loading.score_derived`, the first one before the model is loaded.
     """
     with shown("scoring", is_main_process=is_first_process()) as report:
         if report is None:
@@ -173,7 +173,7 @@ def write_json(document: dict[str, Any], path: Path) -> None:
 
 
 def write_marked(path: Path, text: str) -> None:
-    """Write a text to a file; one in Markdown ends in the mark by which `cli.targets` knows it again."""
+    """Write a text to a file; one in Markdown ends in the mark by which `cli.options` knows it again."""
     write_text(path, f"{text}\n{MARK}\n" if path.suffix == ".md" else text)
 
 

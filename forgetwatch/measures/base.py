@@ -2,7 +2,7 @@
 
     computation    `of`, from the rows of a group to a small frozen result
     quantities     its numbers and intervals, each with its name, unit, range, column and place in trackers
-    words          its line in a terminal, its sentence, and the table of its panel
+    words          its sentence, and the table of its panel
 
 JSON, CSV, gates, trackers and every table loop over `measures.quantities.MEASURES`. So a new measure is one module and
 one entry there. A result holds numbers only; a measure never sees a Comparison or a renderer.

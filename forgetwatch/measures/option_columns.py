@@ -3,7 +3,6 @@
     Labels           a text column as codes: grouping a million rows is a sort, not a million comparisons of text
     option_scores    the scores that decided, from the stored log-likelihoods, by the norm of each row's task
     gold_share       share of the right options
-    has_letters      are the options letters?
     guess_chance     probability that a guess is right
 
 The rule by which scores decide is `metrics.choices`.

@@ -13,6 +13,7 @@
     margin_change  net change from margins: how far each answer is from the boundary between right and wrong; changes
                    of many groups, less what chance makes of the largest
     mass           the mass that a model gives to all options together, and the choice among them
+    trend          slopes over pairs of models, the family being the unit; does a column separate what was lost?
     divergence     drift of a model from its base, on texts that the base generated
 
 Start with `transitions`. `docs/reference/statistics.md` describes every quantity. Nothing here reads a file or imports

@@ -8,7 +8,7 @@
     mine.csv, rows, a Dataset        a table of questions: question_table.py describes it
     standard@one, mine.jsonl@each    any of these, each question in one of three wordings or in all: wordings.py
 
-`load_probe` is the way in. Beside it:
+`named.load_probe` is the way in. Beside it:
 
     shipped_probes.py          the shipped files, the order of their questions, the world of the demo
     question_table.py          a table of questions to a probe, by the plan of table_plan.py

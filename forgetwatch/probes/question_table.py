@@ -3,9 +3,9 @@
     probe_from("mine.csv")                            columns by their usual names
     probe_from(rows, columns={"prompt": "frage"})     or by names that are given
 
-Columns. `USUAL_NAMES` lists the names by which a column is recognised, case aside; of several that hold values the
-first of the list is taken, so that `prompt` is preferred to `text`. Passages, contexts and instructions are put before
-the question. These tables need no `columns`:
+Columns. `row_files.USUAL_NAMES` lists the names by which a column is recognised, case aside; of several that hold
+values the first of the list is taken, so that `prompt` is preferred to `text`. Passages, contexts and instructions are
+put before the question. These tables need no `columns`:
 
     question, options, answer           question, A, B, C, D, answer           goal, sol1, sol2, label
     ctx, endings, label                 prompt, choice_a, choice_b, correct    passage, question, answer

@@ -7,8 +7,8 @@ The format is recognised by content, never by the name alone.
     lm-evaluation-harness        lm_eval_logs.py    samples_*.jsonl, results with samples, a folder
     lighteval                    lighteval.py       details_*.parquet, a folder of them
     Inspect                      inspect_log.py     .eval and .json
-    further tools                tools.py           EvalScope, OpenCompass, HELM, AlpacaEval, promptfoo, ...
+    further tools                tools.py           EvalScope, OpenCompass, HELM, promptfoo, ...
 
-Rows of every tool go through `log.py`, which also finds the question; `option_scores.py` reads scores,
-and `files.rows` the rows of a table or document.
+Snapshots of several files are put together by `joining.py`. Rows of every tool go through `log.py`, which also finds
+the question; `option_scores.py` reads scores, and `files.rows` the rows of a table or document.
 """

@@ -21,8 +21,7 @@ intervals.
 **Stages** of one model as text: the matrix, and the paths of the questions.
 
 stage_lines      the first table in a terminal: a line for each stage
-stage_parts      tables of the page and of Markdown: each stage, and each category by stage
-stages_json      all of it for JSON
+stage_table, category_table    tables of the page and of Markdown: each stage, and each category by stage
 """
 
 from __future__ import annotations

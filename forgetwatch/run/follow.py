@@ -512,7 +512,7 @@ def weight_digests(path: Path) -> list[str]:
 def _base_identity(
     model: str, *, loading: Loading, adapters: tuple[Path, ...] = ()
 ) -> Sequence[str]:
-    """Return the identity of the weights of an adapter's base; see `checkpoints.weights_identity`."""
+    """Return the identity of the weights of an adapter's base; see `model_loading.weights_identity`."""
     if Path(model).is_dir() and not (Path(model) / ADAPTER).is_file():
         # Path, size and time of change of each file that can decide its rows.
         found = [(file, file.stat()) for file in sorted(deciding_files(Path(model)))]

@@ -1,6 +1,6 @@
 """Output of a run for its user, besides the trackers.
 
-start_line, share_line, ...  lines for the log: the cost of the looks, the budget, the guard's stop
+start_line, doubt, ...  lines for the log: the cost of the looks, the budget, the guard's stop
 show                         prints the table of the last look
 ReportPage                   writes ``report.html`` in the run folder
 Command                      a command of the user's that is started after a look (`on_look`)

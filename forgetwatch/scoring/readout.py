@@ -150,7 +150,7 @@ class Readout:
         self._greedy = greedy
 
     def add_to(self, found: dict[int, Scores], numbers: NDArray[np.float64]) -> None:
-        """Put the scores of the batch's requests into `found`, by item, from `HeadReader.numbers`."""
+        """Put the scores of the batch's requests into `found`, by item, from the numbers of its positions."""
         logprobs = np.empty(len(self.rows))
         logprobs[self._order] = numbers[: len(self.rows)]
         likeliest = numbers[len(self.rows) : len(self.rows) + len(self.likeliest)]

@@ -7,7 +7,7 @@
 
     plan           the YAML file: stages, pairs, the sides of each, and how they are read or scored
     pairs          one pair after the other to its comparison and what averages show; only the counts are kept
-    factors        what forgetting goes with over the pairs, and the findings of the paper
+    factors        what forgetting goes with over the pairs, and the findings of the paper, merges among them
 
 A study imports no torch where only files of outcomes are named. Start with `plan`.
 """

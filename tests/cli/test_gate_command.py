@@ -13,8 +13,7 @@ from support import decided
 from typer.testing import CliRunner
 
 from forgetwatch import load_snapshot
-from forgetwatch.cli import app
-from forgetwatch.cli import gate_command as gate
+from forgetwatch.cli import app, gate
 from forgetwatch.policy.policy import load_policy
 from forgetwatch.report.comment import put_comment
 from forgetwatch.snapshot import save_snapshot

@@ -36,7 +36,7 @@ _FAILING = """
 import os, signal
 from forgetwatch.cli import main
 from forgetwatch.errors import ScoringError
-from forgetwatch.cli import score_command as score_command
+from forgetwatch.cli import score as score_command
 from forgetwatch.scoring import model_loading as loading
 from forgetwatch.scoring import scorer
 def refuse(*given, **named):

@@ -29,7 +29,7 @@ from forgetwatch import ForgetWatchCallback, compare, load_snapshot
 from forgetwatch.cli import COMMANDS, app, main
 from forgetwatch.cli.options import check_output
 from forgetwatch.cli.output import write_report
-from forgetwatch.cli.probe_command import probe_app
+from forgetwatch.cli.probe import probe_app
 from forgetwatch.comparing.decision import decide
 from forgetwatch.comparing.verdict import TOLERANCE, Tolerance
 from forgetwatch.errors import MismatchError, SnapshotError, WatchError

@@ -121,7 +121,7 @@ def test_a_page_that_cannot_be_written_leaves_the_table(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("forgetwatch.cli.report_command.write_report", full)
+    monkeypatch.setattr("forgetwatch.cli.report.write_report", full)
     done = CliRunner().invoke(app, ["report", str(run)])
     assert done.exit_code == 0, done.output
     assert "25 of 40 lost, 0 gained" in done.stdout

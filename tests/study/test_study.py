@@ -706,7 +706,7 @@ def test_of_several_processes_the_first_alone_reads_files(
     for name, value in (("WORLD_SIZE", "2"), ("LOCAL_RANK", "1"), ("RANK", "1")):
         monkeypatch.setenv(name, value)
     with monkeypatch.context() as patch:
-        patch.setattr("forgetwatch.cli.study_command.run_study", None)
+        patch.setattr("forgetwatch.cli.study.run_study", None)
         assert run(path, "-o", tmp_path / "out") == (0, "", "")
     monkeypatch.setenv("RANK", "0")
     assert run(path, "-o", tmp_path / "out")[0] == 1

@@ -1,6 +1,6 @@
 """`forgetwatch compare BEFORE AFTER [AFTER ...]`: each answer before and after, on files or on checkpoints.
 
-Options ─▶ resolve (snapshots) ─▶ compare, rank ─▶ show, write ─▶ limits (exit status)
+Options ─▶ resolve (snapshots) ─▶ compare, rank ─▶ limits ─▶ show, write ─▶ exit status
 """
 
 from __future__ import annotations

@@ -82,6 +82,8 @@ DOUBLED_CLASSES = {
 }
 COMPLEX = 16
 """Functions with a complexity above 10, each marked with `noqa: C901`."""
+PRIVATE_PATCHES = 37
+"""Private names that tests replace: sizes, waits and choices that no argument sets."""
 
 
 def code_lines(name: str) -> int:
@@ -197,3 +199,20 @@ def test_a_package_is_a_docstring_and_the_names_that_others_import(name: str) ->
             "RetentionLoss",
             "sample_replay",
         }
+
+
+def test_few_tests_patch_private_names() -> None:
+    patches = [
+        argument.value
+        for path in Path(__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "setattr"
+        for argument in node.args[:2]
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    ]
+    last = [name.rpartition(".")[2] for name in patches]
+    assert (
+        sum(name.startswith("_") and not name.startswith("__") for name in last) == PRIVATE_PATCHES
+    )

@@ -19,7 +19,7 @@ GATE_MINUTES = 12
 
 AT_MOST = {
     "tokens of the package": 331_408,
-    "tokens of the tests": 469_886,
+    "tokens of the tests": 469_888,
     "public names": 15,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,

@@ -11,8 +11,8 @@ import pytest
 from faults.cases import CPU_LIMIT, attempt
 from faults.fuzz import KINDS, State, run_case
 from faults.seeds import OUTCOMES
-from forgetwatch import readers
 from forgetwatch.errors import SnapshotError
+from forgetwatch.readers import outcomes
 
 CASES = 12
 
@@ -29,7 +29,7 @@ def test_a_mutated_file_is_read_or_refused_in_one_line(kind: str, tmp_path: Path
         assert not outcome.is_finding, f"--seed 20261122 --only {number}: {outcome}"
 
 
-@pytest.mark.parametrize("reader", readers._READERS, ids=lambda reader: reader.tool)
+@pytest.mark.parametrize("reader", outcomes._READERS, ids=lambda reader: reader.tool)
 def test_every_reader_is_fed_by_the_fuzzer(reader: Any, tmp_path: Path) -> None:
     for number, (write, seed) in enumerate(product(OUTCOMES.values(), range(3))):
         folder = tmp_path / str(number)

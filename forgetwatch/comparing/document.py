@@ -38,13 +38,8 @@ from forgetwatch.metrics.intervals import wilson
 from forgetwatch.metrics.known import DEFINITION, TAU
 
 SCHEMA: Final = "forgetwatch/comparison@2"
-
-
 SCHEMA_SEVERAL: Final = "forgetwatch/comparisons@2"
-
-
 SCHEMA_RUN: Final = "forgetwatch/trajectory@2"
-
 
 _ITEM_HISTORY: Final = ("newly_forgotten", "newly_regained", "ever_forgotten", "regained")
 

@@ -66,10 +66,9 @@ def loss_sentences(comparison: Comparison, trajectory: Trajectory | None) -> lis
     history = None if trajectory is None or len(trajectory.own) < 3 else trajectory.own[HISTORY]
     if history is not None:
         ever, back = float(history.items.ever_forgotten[-1]), float(history.items.regained[-1])
-        lost = "One right answer was" if ever == 1 else f"{count(ever)} right answers were"
         if ever:
-            ends = [f"{count(number)} {is_or_are(number)}" for number in (back, ever - back)]
-            told.append(f"{lost} lost at some look: {ends[0]} back at the last, {ends[1]} not.")
+            lost = f"Of {count(ever)} right answer{'s'[: ever != 1]} lost at some look"
+            told.append(f"{lost}, {count(back)} {is_or_are(back)} right again at the last look.")
     return [*filter(None, told)]
 
 

@@ -29,7 +29,7 @@ from trl import SFTConfig, SFTTrainer
 
 from forgetwatch import ForgetWatchCallback, Probe, Snapshot, Trajectory
 from forgetwatch.comparing.causes import Causes, why_lost
-from forgetwatch.probes.checking import answers_of, category_words, nearness_to
+from forgetwatch.probes.nearness import answers_of, category_words, nearness_to
 
 RATES: Final = (2.5e-4, 5e-4, 1e-3, 2e-3)
 STEPS: Final = 120

@@ -17,8 +17,9 @@ import time
 
 import numpy as np
 
-from forgetwatch.comparing.comparison import Comparison, Items, category_means, paper_compat
+from forgetwatch.comparing.comparison import Comparison, Items
 from forgetwatch.comparing.groups import count_groups
+from forgetwatch.comparing.paper_means import category_means, paper_compat
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.measures.aligned import AlignedPairs
 from forgetwatch.measures.base import Rows

@@ -12,8 +12,8 @@ import os
 from pathlib import Path
 
 from forgetwatch import compare
-from forgetwatch.comparing.comparison import Spread
 from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.paper_means import Spread
 from forgetwatch.text import between, count, percent, points
 
 PAIRS = {

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 
 from forgetwatch import Item, Probe
-from forgetwatch.probes.checking import exact_overlap, overlap
+from forgetwatch.probes.overlap import exact_overlap, overlap
 
 VOCABULARY = 30_000
 POOL = 20_000

@@ -45,7 +45,8 @@ from forgetwatch.probes.named import load_probe
 from forgetwatch.probes.shipped_probes import demo_probe, facts, split_halves
 from forgetwatch.report.pictures import save_figure
 from forgetwatch.retention.loss import Retention, RetentionLoss
-from forgetwatch.retention.replay import Prompt, sample_replay, shipped_prompts
+from forgetwatch.retention.replay import sample_replay
+from forgetwatch.retention.topics import Prompt, shipped_prompts
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import read_snapshot
 

@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from forgetwatch import Item, Probe, Snapshot, Trajectory
+from forgetwatch import Item, Probe, Snapshot
 from forgetwatch.comparing.flips import first_forgotten, flips
+from forgetwatch.comparing.trajectory import trajectory_of
 from forgetwatch.report.csv_table import comparisons_csv
 from forgetwatch.report.html import page
 from forgetwatch.report.markdown import comparison_markdown
@@ -93,7 +94,7 @@ def main() -> None:
         )
         for at in range(given.looks + 1)
     ]
-    run, seconds = timed(lambda: Trajectory.of(looks))
+    run, seconds = timed(lambda: trajectory_of(looks))
     rows = [("compare all looks", seconds, 0)]
     first, seconds = timed(lambda: first_forgotten(run))
     changed, more = timed(lambda: flips(run.baseline, run.last, probe=probe, first=first))

@@ -23,7 +23,8 @@ from transformers import (
 
 from forgetwatch import compare, load_probe
 from forgetwatch.run.drift import model_drifts
-from forgetwatch.scoring.model_loading import load_model, score_checkpoint
+from forgetwatch.scoring.cached_score import score_checkpoint
+from forgetwatch.scoring.model_loading import load_model
 
 
 def options() -> argparse.Namespace:

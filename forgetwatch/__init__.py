@@ -2,8 +2,8 @@
 
     from forgetwatch import ForgetWatchCallback, Watch, compare, score
 
-Each name is loaded on its first use, and what `compare` needs does not load torch. `forgetwatch.errors` has the errors
-that are raised on purpose.
+Each name is loaded on its first use, and what `compare` needs does not load torch.
+`forgetwatch.errors` has the errors that are raised on purpose.
 """
 
 from importlib import import_module
@@ -67,15 +67,15 @@ def __getattr__(name: str) -> Any:
     module = _MODULES.get(name, name)
     if name in _MODULES or module in _PARTS:
         try:
-            found = import_module(f"forgetwatch.{module}")
+            module_object = import_module(f"forgetwatch.{module}")
         except ModuleNotFoundError as error:
             sentence = _missing(
-                error, what=f"forgetwatch.{name}", training=module.startswith("run")
+                error, needed_by=f"forgetwatch.{name}", training=module.startswith("run")
             )
             if sentence is None:
                 raise
             raise ModuleNotFoundError(sentence) from error
-        return getattr(found, name) if name in _MODULES else found
+        return getattr(module_object, name) if name in _MODULES else module_object
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

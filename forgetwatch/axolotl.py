@@ -7,8 +7,8 @@
       every: 200
       guard: stop
 
-The keys of the block are the arguments of `ForgetWatchCallback`. Nothing of forgetwatch imports this module: axolotl
-does, by the plugin's name.
+The keys of the block are the arguments of `ForgetWatchCallback`. Nothing of forgetwatch imports
+this module: axolotl does, by the plugin's name.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class ForgetWatchArgs(BaseModel):  # type: ignore[misc]  # pydantic comes with a
 
     @field_validator(BLOCK)  # type: ignore[untyped-decorator]
     @classmethod
-    def _check(cls, given: dict[str, Any] | None) -> dict[str, Any] | None:
+    def _check(cls, block: dict[str, Any] | None) -> dict[str, Any] | None:
         try:
-            return None if given is None else settings(given, key=BLOCK)
+            return None if block is None else settings(block, key=BLOCK)
         except WatchError as error:
             raise ValueError(str(error)) from error
 
@@ -54,13 +54,17 @@ class ForgetWatchPlugin(BasePlugin):  # type: ignore[misc]  # axolotl is not ins
         settings(cfg.get(BLOCK), key=BLOCK)
 
     def get_input_args(self) -> str:
-        """Return the path of the class that describes the block."""
+        """Name the class that describes the block.
+
+        Returns:
+            Its import path.
+        """
         return f"{ForgetWatchArgs.__module__}.{ForgetWatchArgs.__name__}"
 
     def add_callbacks_post_trainer(
         self, cfg: Mapping[str, Any], trainer: Trainer
     ) -> list[ForgetWatchCallback]:
-        """Return the callback of the trainer, which axolotl adds to it."""
+        """Build the callback that axolotl adds to its trainer."""
         callback = ForgetWatchCallback(**settings(cfg.get(BLOCK), key=BLOCK))
         callback.attach(trainer)
         return [callback]

@@ -3,9 +3,9 @@
     ~/.cache/forgetwatch/3f0c41d0...9a.parquet      the first 32 digits of the key
                          3f0c41d0...9a.lock         while a process scores this model on this probe
 
-The folder is ``$FORGETWATCH_CACHE``, else ``forgetwatch`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. A snapshot holds its
-key, a digest of everything that determines its rows, in its metadata, under the checksum: what is damaged or of another
-key is never used.
+The folder is ``$FORGETWATCH_CACHE``, else ``forgetwatch`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. A
+snapshot holds its key, a digest of everything that determines its rows, in its metadata, under the
+checksum: what is damaged or of another key is never used.
 """
 
 from __future__ import annotations
@@ -39,14 +39,18 @@ _NAME: Final = re.compile(rf"[0-9a-f]{{{_DIGITS}}}\.parquet")
 
 
 def cache_folder() -> Path:
-    """Return the folder of the cache, which need not exist."""
-    if named := os.environ.get("FORGETWATCH_CACHE"):
-        return Path(named)
+    """Locate the folder of the cache.
+
+    Returns:
+        Its path; the folder need not exist.
+    """
+    if folder := os.environ.get("FORGETWATCH_CACHE"):
+        return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "forgetwatch"
 
 
 def cache_files(folder: Path) -> list[Path]:
-    """Return the entries in a folder, by name; other files are none."""
+    """List the entries of a cache folder, by name."""
     return sorted(
         file for file in folder.glob("*.parquet") if _NAME.fullmatch(file.name) and file.is_file()
     )
@@ -61,12 +65,20 @@ class CacheEntry:
 
     @classmethod
     def of(cls, parts: Sequence[Any]) -> CacheEntry:
-        """Return the entry of the parts that determine the rows, JSON values."""
+        """Make the entry for the values that determine its rows.
+
+        Args:
+            parts: JSON values.
+        """
         key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
         return cls(cache_folder() / f"{key[:_DIGITS]}.parquet", key)
 
     def read(self) -> Snapshot | None:
-        """Return the snapshot; None if there is none, or one that is damaged or of another key."""
+        """Read the snapshot of the entry.
+
+        Returns:
+            The snapshot, or None if there is none, or a damaged one, or one of another key.
+        """
         try:
             snapshot = read_snapshot(self.path)
         except (SnapshotError, OSError):
@@ -80,7 +92,10 @@ class CacheEntry:
         return replace(snapshot, meta=meta) if snapshot.meta.get(_KEY) == self.key else None
 
     def write(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot with its key, and delete what was used least lately beyond `LIMIT`."""
+        """Keep a snapshot with its key.
+
+        Deletes the entries used least recently beyond `LIMIT`.
+        """
         save_snapshot(replace(snapshot, meta={**snapshot.meta, _KEY: self.key}), self.path)
         folder, states = self.path.parent, dict[Path, os.stat_result]()
         for file in cache_files(folder):
@@ -95,10 +110,10 @@ class CacheEntry:
 
     @contextmanager
     def locked(self, *, patience: float, on_wait: Callable[[], None]) -> Iterator[bool]:
-        """Provide a context in which no other process or thread scores this entry, as far as locks are supported.
+        """Lock the entry against other processes and threads.
 
-        Yields if it is locked. The present owner is waited for at most `patience` seconds; `on_wait` is called once, if
-        there is one.
+        Yields if it is locked. The present owner is waited for at most `patience` seconds;
+        `on_wait` is called once, if there is one.
         """
         lock = FileLock(self.path.with_suffix(".lock"), **NO_SOFT)
         with suppress(OSError, NotImplementedError):  # no locks here, or the patience is over

@@ -28,11 +28,12 @@ class Decoding:
         stop: Texts that end an answer and are not part of it.
         thinking: True if a chat template may open a thinking block.
         no_answer: Outcome where no answer is found in an output: ``wrong`` or ``unscored``.
-        ask: Instruction of items with choices: ``reasoning`` step by step with the letter at the end, or the
-            ``letter`` alone.
-        check: How open answers are graded: ``written`` grades the generated text by the item's match; ``forced`` tests
-            if greedy decoding would begin with an answer, word for word, leading space included. That needs no
-            generation and costs as much as scoring one choice.
+        ask: Instruction of items with choices: ``reasoning`` step by step with the letter at the
+            end, or the ``letter`` alone.
+        check: How open answers are graded: ``written`` grades the generated text by the item's
+            match; ``forced`` tests if greedy decoding would begin with an answer, word for word,
+            leading space included. That needs no generation and costs as much as scoring one
+            choice.
 
     Raises:
         ProbeError: If a value is out of range.
@@ -50,7 +51,6 @@ class Decoding:
     check: Check = "written"
 
     def __post_init__(self) -> None:
-        """Check the values."""
         object.__setattr__(
             self, "stop", (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
         )
@@ -70,7 +70,7 @@ class Decoding:
                 "a whole number, at least 1",
             ),
             "seed": (type(self.seed) is int and self.seed >= 0, "a whole number, at least 0"),
-            "stop": (all(is_text(text) and text for text in self.stop), "texts that are not empty"),
+            "stop": (all(is_text(stop) and stop for stop in self.stop), "texts that are not empty"),
             "thinking": (isinstance(self.thinking, bool), "true or false"),
             "no_answer": (
                 self.no_answer in get_args(NoAnswer),
@@ -84,32 +84,36 @@ class Decoding:
                 raise ProbeError(f"decoding: {name} must be {needed}, got {getattr(self, name)!r}")
         if self.samples > 1 and not self.temperature:
             raise ProbeError(
-                f"decoding: {self.samples} samples at temperature 0 are the same; give a temperature"
+                f"decoding: {self.samples} samples at temperature 0 are the same; give a "
+                "temperature"
             )
 
     @classmethod
-    def of(cls, given: Decoding | Mapping[str, Any] | None) -> Self | Decoding:
-        """Return the settings from a header's object, if all are known.
+    def of(cls, header: Decoding | Mapping[str, Any] | None) -> Self | Decoding:
+        """Make settings from the object of a header.
+
+        A `Decoding` is returned unchanged; None gives the defaults.
 
         A `Decoding` unchanged; the defaults for None.
         """
-        if isinstance(given, Decoding):
-            return given
-        if not isinstance(given, Mapping | None):
-            raise ProbeError(f"decoding: needed an object of settings, got {given!r:.80}")
+        if isinstance(header, Decoding):
+            return header
+        if not isinstance(header, Mapping | None):
+            raise ProbeError(f"decoding: needed an object of settings, got {header!r:.80}")
         names = {spec.name for spec in fields(cls)}
-        if unknown := sorted(set(given or {}) - names):
+        if unknown := sorted(set(header or {}) - names):
             near = did_you_mean(unknown[0], names)
             raise ProbeError(
-                f"decoding: unknown setting {unknown[0]!r}{near}; there are {', '.join(sorted(names))}"
+                f"decoding: unknown setting {unknown[0]!r}{near}; there are "
+                f"{', '.join(sorted(names))}"
             )
         try:
-            return cls(**(given or {}))
+            return cls(**(header or {}))
         except TypeError as error:
             raise ProbeError(f"decoding: {error}") from error
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings as JSON values."""
+        """Settings as JSON values."""
         return {**asdict(self), "stop": list(self.stop)}
 
 

@@ -1,7 +1,8 @@
 """Demo of the callback, offline, on a small model that it trains itself; every number is measured.
 
 1. A language model of 380,000 parameters is taught two thirds of the facts of an invented world.
-2. TRL's SFTTrainer teaches it facts of three categories that it did not know, with the callback attached.
+2. TRL's SFTTrainer teaches it facts of three categories that it did not know, with the callback
+attached.
 3. The other categories are not trained on: losses there come from interference alone.
 """
 
@@ -61,20 +62,22 @@ class DemoFiles:
 
 
 def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
-    """Train a model, fine-tune it under watch, and draw the curves; about a minute on two cores.
+    """Train, fine-tune under watch, and draw the curves, in a minute.
 
     Args:
         output: The folder under which everything is written.
         report_to: A tracker that the Trainer supports (wandb, tensorboard, ...), or ``none``.
 
     Raises:
-        ForgetwatchError: If the tracker is not installed, or the folder contains files that no demo wrote.
+        ForgetwatchError: If the tracker is not installed, or the folder contains files that no demo
+            wrote.
     """
     if report_to != "none" and report_to not in (
         installed := get_available_reporting_integrations()
     ):
         raise ForgetwatchError(
-            f"--report-to {report_to}: not installed, or no tracker; needed one of none, {', '.join(installed)}"
+            f"--report-to {report_to}: not installed, or no tracker; needed one of none, "
+            f"{', '.join(installed)}"
         )
     if output.exists() and not output.is_dir():
         raise ForgetwatchError(f"{output}: needed a folder to write to, and this is a file")
@@ -91,10 +94,12 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
     os.environ.setdefault("WANDB_DIR", str(output))
     world = facts()
     # A permutation and not draws: exactly this share of the facts is taught.
-    known = np.random.default_rng(SEED).permutation(len(world)) < round(KNOWN_SHARE * len(world))
-    taught_before = [fact for fact, is_known in zip(world, known, strict=True) if is_known]
-    others = [fact for fact, is_known in zip(world, known, strict=True) if not is_known]
-    taught_now = [fact for fact in others if fact.relation.category in TAUGHT]
+    is_taught = np.random.default_rng(SEED).permutation(len(world)) < round(
+        KNOWN_SHARE * len(world)
+    )
+    taught_before = [fact for fact, is_known in zip(world, is_taught, strict=True) if is_known]
+    untaught = [fact for fact, is_known in zip(world, is_taught, strict=True) if not is_known]
+    taught_now = [fact for fact in untaught if fact.relation.category in TAUGHT]
     tokenizer = make_tokenizer(world)
     write_data(output / "data", taught_now)
     opening = f"teaching a small model {len(taught_before)} of {len(world)} facts"
@@ -115,24 +120,24 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
 
 
 def write_data(folder: Path, taught: Sequence[Fact]) -> None:
-    """Write what the fine-tuning teaches as data sets, for the examples: of texts, and of preferences."""
-    others = [
+    """Write the training texts and preferences of the fine-tuning as files."""
+    wrong_values = [
         next(value for value in fact.relation.values if value != fact.value) for fact in taught
     ]
     rows = {
         _FIRST.parts[0]: [{"text": _sentence(fact)} for fact in taught],
         "preferences": [
-            {"prompt": fact.text, "chosen": f" {fact.value} .", "rejected": f" {other} ."}
-            for fact, other in zip(taught, others, strict=True)
+            {"prompt": fact.text, "chosen": f" {fact.value} .", "rejected": f" {wrong} ."}
+            for fact, wrong in zip(taught, wrong_values, strict=True)
         ],
     }
-    for name, own in rows.items():
-        text = "".join(json.dumps(row) + "\n" for row in own)
-        write_text(folder / name / _FIRST.name, text)
+    for name, rows_of_file in rows.items():
+        lines = "".join(json.dumps(row) + "\n" for row in rows_of_file)
+        write_text(folder / name / _FIRST.name, lines)
 
 
 def make_tokenizer(world: Sequence[Fact]) -> PreTrainedTokenizerFast:
-    """Return the tokenizer with one token per word of the world."""
+    """Make a tokenizer with one word per token."""
     words = {
         word
         for fact in world
@@ -151,7 +156,7 @@ def make_tokenizer(world: Sequence[Fact]) -> PreTrainedTokenizerFast:
 def teach_base(
     taught: Sequence[Fact], tokenizer: PreTrainedTokenizerFast, *, progress: Progress | None = None
 ) -> LlamaForCausalLM:
-    """Return a small Llama, trained on the facts until it knows them."""
+    """Train a small Llama until it knows the facts."""
     torch.manual_seed(SEED)
     model = LlamaForCausalLM(
         LlamaConfig(
@@ -198,7 +203,11 @@ def fine_tune(
     output: Path,
     report_to: str,
 ) -> ForgetWatchCallback:
-    """Fine-tune on some facts under watch, and return the callback, which has every look."""
+    """Fine-tune on some facts under watch.
+
+    Returns:
+        The callback, which has every look.
+    """
     watcher = ForgetWatchCallback(demo_probe(), every=LOOK_EVERY)
     trainer = SFTTrainer(
         model=model,

@@ -81,21 +81,24 @@ class ReportedElsewhereError(ForgetwatchError):
     """
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the clause ``", did you mean X?"`` for the known name closest to an unknown one.
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Suggest the known name closest to an unknown one.
 
     Empty where none is close.
 
     >>> did_you_mean("standrd", ["standard", "quick"])
     ", did you mean 'standard'?"
+
+    Returns:
+        ``", did you mean X?"``, or an empty text if no name is close.
     """
-    folded = {one.casefold(): one for one in known}
+    folded = {name.casefold(): name for name in names}
     near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.7)
     return f", did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def some_of(names: Iterable[object], most: int) -> str:
-    """Return the first of some names, and the number of the others.
+    """List the first names, and count the others.
 
     >>> some_of("abc", 2)
     'a, b and 1 more'
@@ -106,9 +109,17 @@ def some_of(names: Iterable[object], most: int) -> str:
 
 
 def did_you_mean_path(path: Path) -> str:
-    """Return ``, did you mean 'base'?`` if a name like that of `path` is in its folder; else an empty text."""
+    """Suggest a file with a name like the path's.
+
+    Returns:
+        ``, did you mean 'base'?``, or an empty text.
+    """
     try:
-        names = [other.name for other in path.parent.iterdir() if other.name != path.name]
+        names = [
+            path_beside.name
+            for path_beside in path.parent.iterdir()
+            if path_beside.name != path.name
+        ]
     except OSError:
         return ""
     return did_you_mean(path.name, names)

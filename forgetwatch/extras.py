@@ -23,11 +23,12 @@ EXTRAS: Final = {
 
 
 def install(package: str, *, training: bool = False) -> str:
-    """Return the command that installs a package that is missing.
+    """Command that installs a missing package.
 
     Args:
         package: Its name, or that of a module in it.
-        training: Whether it is needed to watch a training, which needs more than to score a model does.
+        training: Whether it is needed to watch a training, which needs more than to score a model
+            does.
     """
     name = package.partition(".")[0]
     extra = EXTRAS.get(name)
@@ -37,19 +38,23 @@ def install(package: str, *, training: bool = False) -> str:
     return f"pip install '{f'forgetwatch[{extra}]' if extra else name}'"
 
 
-def missing(error: BaseException, *, what: str, training: bool = False) -> str | None:
-    """Return the sentence about a package that is not installed; None if the error is another one.
+def missing(error: BaseException, *, needed_by: str, training: bool = False) -> str | None:
+    """Explain which package is missing, and how to install it.
 
     Args:
-        error: What an import raised; transformers raises such errors anew, with the first one as their cause.
-        what: The name or command that needs the package.
+        error: What an import raised; transformers raises such errors anew, with the first one as
+            their cause.
+        needed_by: The name or command that needs the package.
         training: As in `install`.
+
+    Returns:
+        The sentence, or None if the error has another cause.
     """
     if not isinstance(error, ModuleNotFoundError):
         return None
     name = (error.name or "").partition(".")[0]
     if not name and error.__cause__ is not None:
-        return missing(error.__cause__, what=what, training=training)
+        return missing(error.__cause__, needed_by=needed_by, training=training)
     if name in ("", "forgetwatch"):
         return None
-    return f"{what} needs the package {name}, which is not installed: {install(name, training=training)}"
+    return f"{needed_by} needs the package {name}, which is not installed: {install(name, training=training)}"

@@ -1,11 +1,13 @@
 """The scorer as a model class of lm-evaluation-harness: its multiple-choice tasks, faster and with exact sums.
 
-    python -m forgetwatch.lm_eval --model forgetwatch --model_args pretrained=... --tasks arc_challenge,hellaswag
+    python -m forgetwatch.lm_eval --model forgetwatch --model_args pretrained=... --tasks
+    arc_challenge,hellaswag
 
-or, in Python, ``lm_eval.simple_evaluate(model=ForgetwatchLM(pretrained="..."), tasks=[...])``. Everything except
-log-likelihoods is the harness's own ``hf`` model: loading, tokenization, chat templates, generation. A beginning that
-contexts have in common is read once, and log-likelihoods are summed in fp64 from fp32, whatever the model's dtype.
-Contexts that are too long are cut from the left, as the harness does. ``batch_size`` concerns generation only.
+or, in Python, ``lm_eval.simple_evaluate(model=ForgetwatchLM(pretrained="..."), tasks=[...])``.
+Everything except log-likelihoods is the harness's own ``hf`` model: loading, tokenization, chat
+templates, generation. A beginning that contexts have in common is read once, and log-likelihoods
+are summed in fp64 from fp32, whatever the model's dtype. Contexts that are too long are cut from
+the left, as the harness does. ``batch_size`` concerns generation only.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ try:
     from lm_eval.api.registry import register_model
     from lm_eval.models.huggingface import HFLM
 except ImportError as error:
-    raise ForgetwatchError(missing(error, what="forgetwatch.lm_eval") or str(error)) from error
+    raise ForgetwatchError(missing(error, needed_by="forgetwatch.lm_eval") or str(error)) from error
 
 eval_logger = logging.getLogger("lm_eval")
 
@@ -48,7 +50,11 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
         disable_tqdm: bool = False,
         override_bs: int | None = None,
     ) -> list[tuple[float, bool]]:
-        """Return each continuation's log-likelihood, nats, and whether greedy decoding would generate it; in order."""
+        """Score continuations in the order of the requests.
+
+        Returns:
+            Log-likelihood in nats, and whether greedy decoding would generate the continuation.
+        """
         if self.backend != "causal" or is_sharded(
             self.model
         ):  # every rank must make as many calls as the harness does
@@ -65,7 +71,8 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
             assert 0 < len(continuation) <= self.max_length, (
                 f"a continuation of {len(continuation)} tokens"
             )
-            # The end of the context that fits before the continuation, whose last token is never read.
+            # The end of the context that fits before the continuation, whose last token is never
+            # read.
             cut = tuple((*context, *continuation)[-(self.max_length + 1) :][: -len(continuation)])
             ending = tuple(continuation)
             endings = items.setdefault(cut, {})
@@ -84,8 +91,8 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
         index = {context: number for number, context in enumerate(items)}
         answers = []
         for (text, _, _), (cut, ending) in zip(requests, pairs, strict=True):
-            found, number = scores[index[cut]], items[cut][ending]
-            answers.append((float(found.logprobs[number]), bool(found.greedy[number])))
+            total, number = scores[index[cut]], items[cut][ending]
+            answers.append((float(total.logprobs[number]), bool(total.greedy[number])))
             if text is not None:
                 self.cache_hook.add_partial("loglikelihood", text, answers[-1])
         return answers
@@ -93,10 +100,6 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
     def _scores(
         self, items: Mapping[Ids, Iterable[Ids]], *, disable_tqdm: bool, windows: bool
     ) -> dict[int, Scores]:
-        """Return the scores of each context and its continuations, by index.
-
-        `windows` are contexts of long texts, which come in small batches and share nothing.
-        """
         encoded = [
             Encoded(
                 context=context,

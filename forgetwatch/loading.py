@@ -37,13 +37,16 @@ _PARTS: Final = (
     (
         "*.gguf",
         "weights in GGUF",
-        "take the checkpoint that it was made from, or AutoModelForCausalLM.from_pretrained('{folder}', "
+        "take the checkpoint that it was made from, or "
+        "AutoModelForCausalLM.from_pretrained('{folder}', "
         "gguf_file='{name}'), and save that and its tokenizer",
     ),
 )
 """Pattern of files, what they are, and what makes a model of them."""
 _TAIL: Final = 2**24
-"""Bytes at the end of a file of weights, at most an eighth of it, that are not all zeros in a whole file."""
+"""Bytes at the end of a file of weights, at most an eighth of it, that are not all zeros in a whole
+file.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +55,10 @@ class Loading:
 
     Attributes:
         trust_remote_code: Run code that comes with the model.
-        device_map: ``auto`` to spread the layers over all GPUs, then the CPU and the disk; None for one device. Weights
-            that are not in the model's files as it computes with them (those of experts) are written to a folder for
-            temporary files, which TMPDIR chooses; it is removed with the model.
+        device_map: ``auto`` to spread the layers over all GPUs, then the CPU and the disk; None for
+            one device. Weights that are not in the model's files as it computes with them (those of
+            experts) are written to a folder for temporary files, which TMPDIR chooses; it is
+            removed with the model.
     """
 
     trust_remote_code: bool = False
@@ -62,9 +66,13 @@ class Loading:
 
 
 def weights_problem(folder: Path) -> str:
-    """Return why the weights in a folder are not those of one whole model, and the remedy; empty if nothing shows it.
+    """Find why a folder does not hold one whole model.
 
     Only names, first and last bytes of files are read.
+
+    Returns:
+        The reason and the remedy, or an empty text. Only names, first and last bytes of files are
+        read.
     """
     files = sorted(
         file
@@ -73,14 +81,15 @@ def weights_problem(folder: Path) -> str:
         if file.is_file()
     )
     files = [file for file in files if file.stem not in ("training_args", "optimizer", "scheduler")]
-    for pattern, what, remedy in _PARTS if not files else ():
+    for pattern, finding, remedy in _PARTS if not files else ():
         if (part := next(folder.glob(pattern), None)) is not None:
             remedy = remedy.format(part=part.parent, folder=folder, name=part.name)
-            return f"{what} ({part.relative_to(folder)}); {remedy}"
-    for kind in ("model.safetensors", "pytorch_model.bin"):
-        if (folder / kind).is_file() and (folder / f"{kind}.index.json").is_file():
+            return f"{finding} ({part.relative_to(folder)}); {remedy}"
+    for file_name in ("model.safetensors", "pytorch_model.bin"):
+        if (folder / file_name).is_file() and (folder / f"{file_name}.index.json").is_file():
             return (
-                f"two sets of weights, {kind} and those of {kind}.index.json; needed one, remove the other (a training "
+                f"two sets of weights, {file_name} and those of {file_name}.index.json; "
+                "needed one, remove the other (a training "
                 "that saved into the folder of an earlier one leaves both)"
             )
     for file in files:

@@ -3,14 +3,16 @@
     Item    one question, or one passage     content_hash   identifies the question in any file       (item.py)
     Probe   items and settings               fingerprint    identifies the measurement
 
-Two measurements may be compared only if the same questions were evaluated in the same way. The content hash decides
-the first; the fingerprint decides the second: it covers all content hashes and every setting that can change an
-outcome.
+Two measurements may be compared only if the same questions were evaluated in the same way. The
+content hash decides the first; the fingerprint decides the second: it covers all content hashes and
+every setting that can change an outcome.
 
-On disk a probe is JSONL: one item per line, after one header line with name, settings, canary and plan. A file without
-the header is a probe with the default settings, named after the file. A name that ends in ``.gz`` is a compressed file.
+On disk a probe is JSONL: one item per line, after one header line with name, settings, canary and
+plan. A file without the header is a probe with the default settings, named after the file. A name
+that ends in ``.gz`` is a compressed file.
 
-`combine` makes one probe of two: each item keeps its rendering, and the generated answers their decoding.
+`combine` makes one probe of two: each item keeps its rendering, and the generated answers their
+decoding.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.files.reading import UnsuitableError, file_errors, is_text, read_text, unique_keys
 from forgetwatch.files.writing import write_atomically
-from forgetwatch.item import TRAITS, Item, Rendering, Wording
+from forgetwatch.item import TRAITS, Item, Rendering
+from forgetwatch.wording import Wording
 
 Scoring = Literal["loglikelihood", "letters", "generate"]
 Norm = Literal["sum", "chars", "bytes", "tokens", "unconditional"]
@@ -57,18 +60,21 @@ class Probe(Sequence[Item]):
     Attributes:
         items: The items, in their order.
         name: Name of the probe.
-        scoring: ``loglikelihood`` appends each choice to the prompt and compares their log-likelihoods; ``letters``
-            lists the choices in the prompt as A, B, C, ... and compares the letters (choices that already are the
-            letters in order are unchanged); ``generate`` generates an answer and grades it. Items without choices are
-            generated and graded under every setting. Passages need ``loglikelihood``.
-        norm: Divisor of a log-likelihood before choices are compared: ``sum`` (none), ``chars``, ``bytes`` or
-            ``tokens`` of the choice without its leading space; ``unconditional`` subtracts the log-likelihood of the
-            choice without any prompt. A divided score also changes when the model gives all options less probability
-            together, which is no change between them; with ``sum`` it does not.
-        rendering: ``plain`` sends the same text to every model; ``chat`` wraps it in the tokenizer's chat template.
-            Passages are always plain.
+        scoring: ``loglikelihood`` appends each choice to the prompt and compares their
+            log-likelihoods; ``letters`` lists the choices in the prompt as A, B, C, ... and
+            compares the letters (choices that already are the letters in order are unchanged);
+            ``generate`` generates an answer and grades it. Items without choices are generated and
+            graded under every setting. Passages need ``loglikelihood``.
+        norm: Divisor of a log-likelihood before choices are compared: ``sum`` (none), ``chars``,
+            ``bytes`` or ``tokens`` of the choice without its leading space; ``unconditional``
+            subtracts the log-likelihood of the choice without any prompt. A divided score also
+            changes when the model gives all options less probability together, which is no change
+            between them; with ``sum`` it does not.
+        rendering: ``plain`` sends the same text to every model; ``chat`` wraps it in the
+            tokenizer's chat template. Passages are always plain.
         decoding: Settings of generated answers; None if no answer is generated.
-        canary: A text by which the items can be found in training data, kept in the file; it changes no outcome.
+        canary: A text by which the items can be found in training data, kept in the file; it
+            changes no outcome.
         plan: How a table of questions was read, kept in the file; it changes no outcome.
 
     Raises:
@@ -85,7 +91,6 @@ class Probe(Sequence[Item]):
     plan: str = ""
 
     def __post_init__(self) -> None:  # noqa: C901
-        """Check the settings and the items."""
         object.__setattr__(self, "items", tuple(self.items))
         if not is_text(self.name):
             raise ProbeError(f"a probe's name must be text, got {self.name!r:.80}")
@@ -98,10 +103,10 @@ class Probe(Sequence[Item]):
         )
         self._check_decoding()
         for name, allowed in (("scoring", Scoring), ("norm", Norm), ("rendering", Rendering)):
-            given = getattr(self, name)
-            if given not in get_args(allowed):
+            value = getattr(self, name)
+            if value not in get_args(allowed):
                 raise self._error(
-                    f"{name} must be one of {', '.join(get_args(allowed))}, got {given!r}"
+                    f"{name} must be one of {', '.join(get_args(allowed))}, got {value!r}"
                 )
         for name, kept in (("canary", self.canary or ""), ("plan", self.plan)):
             if not is_text(kept):
@@ -130,30 +135,35 @@ class Probe(Sequence[Item]):
             return
         if self.decoding.samples > 1 and self.scoring != "generate":
             raise self._error(
-                f"{self.decoding.samples} samples of each answer need scoring='generate'; next to scored choices an "
+                f"{self.decoding.samples} samples of each answer need scoring='generate'; next "
+                "to scored choices an "
                 "answer is generated once"
             )
         for item in self.items if self.decoding.check == "forced" else ():
             if isinstance(item, Item) and not item.choices and item.match in _NOT_FORCED:
                 raise self._error(
-                    f"match {item.match!r} needs a generated output: its answer is not a text that a model would "
+                    f"match {item.match!r} needs a generated output: its answer is not a text "
+                    "that a model would "
                     "generate; take check='forced' out of decoding",
                     item,
                 )
 
     def is_generated(self, item: Item) -> bool:
-        """Return True if the model generates the answer to an item, False if its choices or its answer are scored."""
+        """Does the model generate the answer to this item?"""
         if item.choices:
             return self.scoring == "generate"
         return not (isinstance(self.decoding, Decoding) and self.decoding.check == "forced")
 
     def rendering_of(self, item: Item) -> Rendering:
-        """Return the rendering of an item: its own, else the probe's; of a passage always ``plain``."""
+        """Rendering of an item.
+
+        Returns:
+            Its own, else that of the probe; ``plain`` for a passage.
+        """
         of_wording = None if item.wording is None else item.wording.rendering
         return "plain" if item.is_passage else of_wording or item.rendering or self.rendering
 
     def _check_wordings(self) -> None:
-        """Raise ProbeError if items have wordings that differ in name or content alone, or cannot have any."""
         by_name: dict[str, Wording] = {}
         for item in (item for item in self.items if item.wording is not None):
             wording = item.wording
@@ -161,7 +171,8 @@ class Probe(Sequence[Item]):
                 continue
             if self.scoring != "loglikelihood" or self.rendering != "plain":
                 raise self._error(
-                    "a wording is for scored options of plain prompts; needed scoring='loglikelihood' and "
+                    "a wording is for scored options of plain prompts; needed "
+                    "scoring='loglikelihood' and "
                     f"rendering='plain', got {self.scoring!r} and {self.rendering!r}",
                     item,
                 )
@@ -169,20 +180,21 @@ class Probe(Sequence[Item]):
                 raise self._error(
                     f"two wordings are called {wording.name!r}; each needs a name of its own", item
                 )
-        named = {one.content: name for name, one in by_name.items()}
-        if len(named) < len(by_name):
-            one, other = next(
-                (n, named[w.content]) for n, w in by_name.items() if named[w.content] != n
+        name_of = {wording.content: name for name, wording in by_name.items()}
+        if len(name_of) < len(by_name):
+            first_name, other = next(
+                (n, name_of[w.content]) for n, w in by_name.items() if name_of[w.content] != n
             )
             raise self._error(
-                f"the wordings {one!r} and {other!r} have equal frames; leave one of them out"
+                f"the wordings {first_name!r} and {other!r} have equal frames; leave one of "
+                "them out"
             )
 
     def _check_rendering(self, item: Item) -> None:
-        """Raise ProbeError for parts of an item that the settings would silently leave out of the prompt."""
         if item.is_passage and self.scoring != "loglikelihood":
             raise self._error(
-                f"a passage needs scoring='loglikelihood', got {self.scoring!r}; put passages into a probe of "
+                f"a passage needs scoring='loglikelihood', got {self.scoring!r}; put passages "
+                "into a probe of "
                 "their own",
                 item,
             )
@@ -199,8 +211,10 @@ class Probe(Sequence[Item]):
         shows_letters = _LISTED.search(item.shots) and _ENDS_IN_LETTER.search(item.shots)
         if item.shots and not are_letters and not shows_letters:
             raise self._error(
-                f"its worked examples (shots) end in the text of an option, and scoring={self.scoring!r} needs letters "
-                "of listed options; use scoring='loglikelihood', or leave shots out and add examples with few_shot",
+                "its worked examples (shots) end in the text of an option, and "
+                f"scoring={self.scoring!r} needs letters "
+                "of listed options; use scoring='loglikelihood', or leave shots out and add "
+                "examples with few_shot",
                 item,
             )
         if len(item.choices) > len(LETTERS):
@@ -216,11 +230,14 @@ class Probe(Sequence[Item]):
         return iter(self.items)
 
     def head(self, items: int) -> Probe:
-        """Return the probe of the first `items` items, with the same settings."""
+        """Probe of the first items, with the same settings."""
         return self if items >= len(self) else self.with_items(self.items[:items])
 
     def with_items(self, items: Iterable[Item]) -> Probe:
-        """Return the probe of other items, with the same settings; without decoding where no answer is generated."""
+        """Probe of other items, with the same settings.
+
+        The decoding is left out if no answer is generated.
+        """
         kept = tuple(items)
         return replace(
             self, items=kept, decoding=self.decoding if _decodes(kept, self.scoring) else None
@@ -240,9 +257,13 @@ class Probe(Sequence[Item]):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (64 hex digits) over the sorted (task, content_hash) of all items, and the settings."""
-        # An item's rendering and wording are added only if set, so that all other probes keep their fingerprint.
-        own = [
+        """Hash of all items and settings.
+
+        SHA-256, 64 hex digits, over the sorted (task, content hash) of the items, and the settings.
+        """
+        # An item's rendering and wording are added only if set, so that all other probes keep their
+        # fingerprint.
+        item_hashes = [
             [
                 *(item.task, item.content_hash),
                 *filter(None, [item.rendering]),
@@ -250,12 +271,14 @@ class Probe(Sequence[Item]):
             ]
             for item in self.items
         ]
-        content = [sorted(own), self.settings]
+        content = [sorted(item_hashes), self.settings]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def to_jsonl(self) -> str:
-        """Return the probe as JSONL: a header line with name, settings, canary and plan, then one item per line."""
-        kept = {name: text for name, text in (("canary", self.canary), ("plan", self.plan)) if text}
+        """Probe as JSONL: a header line, then an item per line."""
+        kept = {
+            name: value for name, value in (("canary", self.canary), ("plan", self.plan)) if value
+        }
         lines = [
             json.dumps({_HEADER: {"name": self.name, **kept, **self.settings}}, ensure_ascii=False)
         ]
@@ -273,7 +296,6 @@ class Probe(Sequence[Item]):
 
 
 def _decodes(items: Iterable[Item], scoring: Scoring) -> bool:
-    """Return True if the settings of generated answers are for one of the items."""
     # The items are checked after the settings: anything that is no Item is reported there.
     return scoring == "generate" or any(
         isinstance(item, Item) and not item.choices for item in items
@@ -325,7 +347,8 @@ def _parse(path: Path, text: str, settings: Mapping[str, Any]) -> Probe:  # noqa
     if unknown := sorted({*header, *settings} - _SETTINGS):
         near = did_you_mean(unknown[0], _SETTINGS)
         raise ProbeError(
-            f"{path}: unknown setting {unknown[0]!r}{near}; a probe has {', '.join(sorted(_SETTINGS))}"
+            f"{path}: unknown setting {unknown[0]!r}{near}; a probe has "
+            f"{', '.join(sorted(_SETTINGS))}"
         )
     # The header's norm belongs to the header's scoring; another scoring takes the default.
     if "scoring" in settings and "norm" not in settings:
@@ -349,27 +372,30 @@ def _object(line: str) -> dict[str, Any]:
 
 
 def combine(first: Probe, second: Probe) -> Probe:
-    """Combine two probes: the items of the first, then those of the second, with the settings of the first.
+    """Combine two probes, with the settings of the first.
 
-    Items of the second keep their rendering. The decoding is that of the probe that generates answers.
+    Items of the second keep their rendering. The decoding is that of the probe that generates
+    answers.
 
     Raises:
-        ProbeError: If both generate answers with different settings, the second scores its choices in another way, or
-            an item is in both.
+        ProbeError: If both generate answers with different settings, the second scores its choices
+            in another way, or an item is in both.
     """
     name = f"{first.name}+{second.name}"
     # Nothing is chosen among the choices of passages, so that the norm is of no matter to them.
     chooses = any(item.choices and not item.is_passage for item in second)
     if chooses and (first.scoring, first.norm) != (second.scoring, second.norm):
         raise ProbeError(
-            f"{name}: needed choices that are scored in one way, got {first.scoring} and {second.scoring}"
+            f"{name}: needed choices that are scored in one way, got {first.scoring} and "
+            f"{second.scoring}"
         )
     decodings = [probe.decoding for probe in (first, second) if probe.decoding is not None]
     if len(decodings) == 2 and decodings[0] != decodings[1]:
         raise ProbeError(
-            f"{name}: needed answers that are generated in one way, got {decodings[0]} and {decodings[1]}"
+            f"{name}: needed answers that are generated in one way, got {decodings[0]} and "
+            f"{decodings[1]}"
         )
-    own = [
+    items_with_rendering = [
         item
         if second.rendering_of(item) == first.rendering
         else replace(item, rendering=second.rendering_of(item))
@@ -378,7 +404,7 @@ def combine(first: Probe, second: Probe) -> Probe:
     decoding = decodings[0] if decodings else None
     return replace(
         first,
-        items=(*first, *own),
+        items=(*first, *items_with_rendering),
         name=name,
         decoding=decoding,
         canary=first.canary or second.canary,

@@ -8,16 +8,17 @@
     forgetwatch: baseline: 402 of 2,000 items, 26 s, about 104 s left                       in a log, now and then
     baseline: 402 of 2,000 items, 26 s, about 104 s left |███▎            | 20 %            in a terminal, a bar
 
-The bar is tqdm's, so that it goes below the bar of a trainer, and lines do not break either. Time is estimated from the
-share of the work that is done, which the scorer measures in tokens: batches are sorted by length, so that the first
-ones have few items. A measurement of a few seconds has its first line and a bar, and no estimate.
+The bar is tqdm's, so that it goes below the bar of a trainer, and lines do not break either. Time
+is estimated from the share of the work that is done, which the scorer measures in tokens: batches
+are sorted by length, so that the first ones have few items. A measurement of a few seconds has its
+first line and a bar, and no estimate.
 
 Of several processes that a launcher started together (torchrun, `accelerate launch`), one prints:
 
     WORLD_SIZE=2 RANK=1 LOCAL_RANK=1 MASTER_ADDR=... MASTER_PORT=...
 
-Both set LOCAL_RANK. Some clusters set the other variables for whole machines, also for a shell on one of them: a
-command in such a shell is one process.
+Both set LOCAL_RANK. Some clusters set the other variables for whole machines, also for a shell on
+one of them: a command in such a shell is one process.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Done:
         total: Number of all of them.
         share: Share of the work that is done, 0 to 1; 0 before the first batch.
         unit: What is counted: ``items``, ``items encoded``, ``answers``, ``examples``.
-        next: The part that follows this one and is not in `share`, such as ``generated answers``; empty if none does.
+        next: The part that follows this one and is not in `share`, such as ``generated answers``;
+            empty if none does.
         repeated: True if a second measurement does this part again.
     """
 
@@ -59,13 +61,13 @@ class Done:
 
 
 def launched_count() -> int:
-    """Return the number of processes that the launcher started; 1 without a launcher."""
+    """Number of processes that the launcher started; 1 without a launcher."""
     count = os.environ.get("WORLD_SIZE", "1")
     return int(count) if "LOCAL_RANK" in os.environ and count.isdecimal() else 1
 
 
 def is_first_process() -> bool:
-    """Return True in the process that prints and writes.
+    """Is this the process that prints and writes?
 
     The only one, or the first of those that a launcher started.
     """
@@ -77,7 +79,10 @@ Progress = Callable[[Done], None]
 
 
 def log(line: str) -> None:
-    """Print one line, its control characters made visible, to stderr, without breaking progress bars."""
+    """Print a line to stderr, without breaking progress bars.
+
+    Control characters are made visible.
+    """
     tqdm.write(f"forgetwatch: {visible(line)}", file=sys.stderr)
 
 
@@ -86,17 +91,21 @@ def shown(
     label: str,
     *,
     opening: str = "",
-    again: float = 0.0,
+    repeat_share: float = 0.0,
     delay: float = 0.0,
     is_main_process: bool = True,
 ) -> Iterator[Progress | None]:
-    """Provide a context that shows the progress of one measurement; yields the function to report it to.
+    """Show the progress of a measurement.
+
+    Yields the function that takes the progress.
 
     Args:
         label: Name of the measurement, before each line.
         opening: Line that is printed at once; empty for none.
-        again: Seconds of a second measurement that follows, as a multiple of this one's; the estimate includes them.
-        delay: Seconds before anything is shown; in a log, a measurement shorter than `LINE_SECONDS` is then not shown.
+        repeat_share: Seconds of a second measurement that follows, as a multiple of this one's; the
+            estimate includes them.
+        delay: Seconds before anything is shown; in a log, a measurement shorter than `LINE_SECONDS`
+            is then not shown.
         is_main_process: False in a process that prints nothing; it gets None.
     """
     if not is_main_process:
@@ -104,13 +113,13 @@ def shown(
         return
     if opening:
         log(opening)
-    with closing(_Display(label, again=again, delay=delay)) as display:
+    with closing(_Display(label, repeat_share=repeat_share, delay=delay)) as display:
         yield display.report
 
 
 @contextmanager
 def announced(line: str, *, delay: float = 2.0) -> Iterator[None]:
-    """Provide a context that logs a line, in the main process, if its work takes longer than `delay` seconds."""
+    """Log a line if the block takes longer than `delay` seconds."""
     timer = threading.Timer(delay, log, [line])
     timer.daemon = True
     if is_first_process():
@@ -122,7 +131,7 @@ def announced(line: str, *, delay: float = 2.0) -> Iterator[None]:
 
 
 def seconds(value: float) -> str:
-    """Return a time as text, in seconds, minutes or hours: ``34 s``, ``4 min``, ``2.5 h``."""
+    """Format a duration in seconds, minutes or hours: ``34 s``, ``2.5 h``."""
     if value < 10:
         return f"{value:.1f} s"
     if value < 180:
@@ -131,11 +140,11 @@ def seconds(value: float) -> str:
 
 
 def cause_of(error: BaseException) -> str:
-    """Say in a few words what failed: the end of memory, or the beginning of the message."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    if "out of memory" in text.lower():
+    """Name what failed: memory, or the beginning of the message."""
+    message = " ".join(str(error).split()) or type(error).__name__
+    if "out of memory" in message.lower():
         return "out of memory"
-    return text if len(text) <= _CAUSE else f"{text[: _CAUSE - 1]}…"
+    return message if len(message) <= _CAUSE else f"{message[: _CAUSE - 1]}…"
 
 
 class Failures:
@@ -154,27 +163,27 @@ class Failures:
         self.cause = ""  # of the latest failure, in a few words
 
     @contextmanager
-    def tolerate(self, what: str, *, step: int) -> Iterator[None]:
-        """Log and count a failure of `what` inside, unless strict."""
+    def tolerate(self, task: str, *, step: int) -> Iterator[None]:
+        """Log and count a failure in the block, unless strict."""
         try:
             yield
         except Exception as error:  # of any kind: hours of training are worth more than a look
             if self._strict:
                 raise
             self.cause = cause_of(error)
-            self.count(what, f"{what} at step {step} failed, {self._work} continues: {error}")
+            self.count(task, f"{task} at step {step} failed, {self._work} continues: {error}")
 
-    def count(self, what: str, line: str) -> None:
-        """Count a failure of `what`, and log its line if it is the first."""
-        self._counts[what] += 1
-        if self._counts[what] == 1 and self._is_main:
+    def count(self, task: str, line: str) -> None:
+        """Count a failure, and log the first of its task."""
+        self._counts[task] += 1
+        if self._counts[task] == 1 and self._is_main:
             log(line)
 
     def log_counts(self) -> None:
         """Log how often each thing failed."""
-        for what, count in self._counts.items():
+        for task, count in self._counts.items():
             if self._is_main:
-                log(f"{what} failed {count} times in this run")
+                log(f"{task} failed {count} times in this run")
 
 
 _CAUSE: Final = 80
@@ -185,13 +194,17 @@ LINE_SECONDS: Final = 30.0
 
 _WAITED_SECONDS: Final = 10.0
 _WAITED_SHARE: Final = 0.05
-"""Seconds after which a log gets a line on what is waited for; later this share of the time so far."""
+"""Seconds after which a log gets a line on what is waited for; later this share of the time so far.
+"""
 
 _AGREE: Final = 1 / 3
-"""Largest difference of the estimates after two batches, as a share, of which the second is shown."""
+"""Largest difference of the estimates after two batches, as a share, of which the second is shown.
+"""
 
 _SETTLED: Final = 0.5
-"""Seconds of work before the time is estimated; batches on a GPU take milliseconds, and the first of them more."""
+"""Seconds of work before the time is estimated; batches on a GPU take milliseconds, and the first
+of them more.
+"""
 
 _SHORT: Final = 5.0
 """Seconds of a measurement that needs no estimate."""
@@ -204,22 +217,24 @@ _LINES: Final = 24
 class _Display:
     """Shows one measurement; see `shown`."""
 
-    def __init__(self, label: str, *, again: float, delay: float) -> None:
-        self._label, self._again, self._delay = visible(label), again, delay
+    def __init__(self, label: str, *, repeat_share: float, delay: float) -> None:
+        self._label, self._again, self._delay = visible(label), repeat_share, delay
         self._started = self._part_started = self._line_time = time.monotonic()
         self._part_share = 0.0
         self._guess: float | None = None  # seconds in all, by the batch before
         self._is_estimated = delay > 0  # what is shown late has no estimate of its own
         self._latest: Done | None = None
         self._bar: Any = None
-        # The identity is tested too: another object in this place may claim to be a terminal and print each update.
+        # The identity is tested too: another object in this place may claim to be a terminal and
+        # print each update.
         stream = sys.__stderr__
         self._has_bar = stream is not None and sys.stderr is stream and stream.isatty()
 
     def report(self, done: Done) -> None:
-        """Show what is done."""
+        """Draw the progress."""
         now, latest = time.monotonic(), self._latest
-        # Items are encoded, then scored, then answers generated; a layout that the model does not support starts over.
+        # Items are encoded, then scored, then answers generated; a layout that the model does not
+        # support starts over.
         if (
             latest is None
             or done.unit != latest.unit
@@ -240,12 +255,12 @@ class _Display:
                 self._estimate(done, now, left)
         if now - self._started < self._delay:
             return
-        text = f"{self._counts(done)}, {seconds(now - self._started)}"
-        text += "" if left is None or not self._is_estimated else f", about {seconds(left)} left"
+        status = f"{self._counts(done)}, {seconds(now - self._started)}"
+        status += "" if left is None or not self._is_estimated else f", about {seconds(left)} left"
         if self._has_bar:
-            self._draw(done, text)
+            self._draw(done, status)
         elif self._is_due(done, now):
-            log(text)
+            log(status)
             self._line_time = now
 
     def close(self) -> None:
@@ -254,16 +269,16 @@ class _Display:
             self._bar.close()
 
     def _estimate(self, done: Done, now: float, left: float) -> None:
-        """Log the time that the measurement takes in all, and how to make it shorter."""
         spent = now - self._started
-        again = self._again if done.repeated else 0.0
-        whole = (spent + left) * (1 + again)
-        if whole < _SHORT or done.share >= 1:
+        repeat_share = self._again if done.repeated else 0.0
+        total = (spent + left) * (1 + repeat_share)
+        if total < _SHORT or done.share >= 1:
             return
-        also = ", second measurement included" if again else ""
+        note = ", second measurement included" if repeat_share else ""
         without = f", without the {done.next}" if done.next else ""
         log(
-            f"{self._counts(done)} in {seconds(spent)}; about {seconds(whole)} in all{also}{without}"
+            f"{self._counts(done)} in {seconds(spent)}; about {seconds(total)} in "
+            f"all{note}{without}"
         )
         self._line_time = now
 
@@ -279,16 +294,21 @@ class _Display:
     def _counts(self, done: Done) -> str:
         return f"{self._label}: {done.count:,} of {done.total:,} {done.unit}"
 
-    def _draw(self, done: Done, text: str) -> None:
+    def _draw(self, done: Done, status: str) -> None:
         # Some programs open a terminal of 0 columns and lines, in which tqdm would draw nothing.
         size = os.get_terminal_size(sys.stderr.fileno())
         columns, lines = size.columns or _COLUMNS, size.lines or _LINES
         if self._bar is None:
             bar_format = "{desc} |{bar}| {percentage:3.0f} %"
             self._bar = tqdm(
-                desc=text, total=1.0, bar_format=bar_format, leave=False, ncols=columns, nrows=lines
+                desc=status,
+                total=1.0,
+                bar_format=bar_format,
+                leave=False,
+                ncols=columns,
+                nrows=lines,
             )
         self._bar.ncols = columns
-        self._bar.set_description_str(text, refresh=False)
+        self._bar.set_description_str(status, refresh=False)
         self._bar.n = done.share
         self._bar.refresh()

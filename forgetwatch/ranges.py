@@ -9,9 +9,9 @@
     choice_chars, _bytes, _tokens      0 or more
     all of choice_*                    one value for each of the k options
 
-Every snapshot is checked, read or made; log-likelihoods where they are read from files of other tools. Sums in single
-precision and in bf16 exceed their bound a little; a tolerance admits those. A null is in every range, and so is nan,
-which means the same.
+Every snapshot is checked, read or made; log-likelihoods where they are read from files of other
+tools. Sums in single precision and in bf16 exceed their bound a little; a tolerance admits those. A
+null is in every range, and so is nan, which means the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from forgetwatch.errors import SnapshotError
 MAX_OPTIONS: Final = 10_000
 """Maximum of k."""
 _MAX_LOGPROB: Final = 1.0
-"""Log-likelihood up to which one above 0, nats, counts as rounded: log-softmax in bf16 is off by .25 a token."""
+"""Log-likelihood up to which one above 0, nats, counts as rounded: log-softmax in bf16 is off by
+.25 a token.
+"""
 _ROUNDING: Final = 1e-6
 """Distance up to which a share or margin outside its range counts as rounded."""
 
@@ -84,15 +86,16 @@ BY_OPTION: Final = tuple(name for name in _RANGES if name.startswith("choice_"))
 
 
 def check_ranges(table: pa.Table, *, logprobs: bool = True) -> None:
-    """Raise if a value of a snapshot's table is outside the range of its column.
+    """Check that the values of a table are in range.
 
     Args:
         table: Columns of a snapshot. `item_id` is needed; any other may be absent.
-        logprobs: Refuse log-likelihoods above 0, as in files of other tools. In Python any scores can be compared, for
-            instance shifted ones.
+        logprobs: Refuse log-likelihoods above 0, as in files of other tools. In Python any scores
+            can be compared, for instance shifted ones.
 
     Raises:
-        SnapshotError: If there is such a value; it names the row, the item, the value and the remedy.
+        SnapshotError: If there is such a value; it names the row, the item, the value and the
+            remedy.
     """
     present = {name for name in table.column_names if table[name].null_count < len(table)}
     for name, range_ in _RANGES.items():
@@ -119,18 +122,22 @@ def _check_values(table: pa.Table, name: str, range_: _Range) -> None:
         value = values[outside[0]]
         if value == np.inf and name in ("choice_logprobs", "choice_priors"):
             raise SnapshotError(
-                f"{_place(table, rows[outside[0]])}: {name} has plus infinity, and a log-likelihood is finite or minus "
-                "infinity (a token that was ruled out); leave the item's list empty if it was not measured"
+                f"{_place(table, rows[outside[0]])}: {name} has plus infinity, and a "
+                "log-likelihood is finite or minus "
+                "infinity (a token that was ruled out); leave the item's list empty if it was "
+                "not measured"
             )
         likely = value <= range_.likely_to and (value > range_.high or name in ("sample", "margin"))
         remedy = f"; {range_.remedy}" if range_.remedy and likely else ""
         raise SnapshotError(
-            f"{_place(table, rows[outside[0]])}: needed {name} {range_.needed}, got {value:.15g}{remedy}"
+            f"{_place(table, rows[outside[0]])}: needed {name} {range_.needed}, got "
+            f"{value:.15g}{remedy}"
         )
     above = np.flatnonzero(values > 0)
     if name in ("choice_logprobs", "choice_priors") and above.size and not (values < 0).any():
         raise SnapshotError(
-            f"{_place(table, rows[above[0]])}: needed {name} of at most 0, got {values[above[0]]:g}, and none in the "
+            f"{_place(table, rows[above[0]])}: needed {name} of at most 0, got "
+            f"{values[above[0]]:g}, and none in the "
             "table is below 0; take the logarithm of probabilities"
         )
 
@@ -141,36 +148,41 @@ def _check_number(table: pa.Table, name: str, k: NDArray[np.float64]) -> None:
     if unlike.size:
         row = unlike[0]
         raise SnapshotError(
-            f"{_place(table, row)}: needed one value of {name} for each of the {k[row]:g} options, got "
+            f"{_place(table, row)}: needed one value of {name} for each of the {k[row]:g} "
+            "options, got "
             f"{length[row]:g}; correct k or the list, or leave the list empty"
         )
 
 
 def _check_options(table: pa.Table, name: str, k: NDArray[np.float64]) -> None:
-    """Raise if an index is no option, or is twice in one list."""
     values, rows = flat_values(table[name])
     # An open answer has no k: only negative and repeated indices are wrong there.
     wrong = (values < 0) | (values >= k[rows]) | np.isnan(values) & (name == "golds")
     if name == "golds":
         order = np.lexsort((values, rows))
-        again = (np.diff(rows[order]) == 0) & (np.diff(values[order]) == 0)
-        wrong[order[1:][again]] = True
+        is_repeated = (np.diff(rows[order]) == 0) & (np.diff(values[order]) == 0)
+        wrong[order[1:][is_repeated]] = True
         empty = np.asarray(pc.fill_null(pc.equal(pc.list_value_length(table[name]), 0), False))
     else:
         empty = np.zeros(len(table), bool)
-    found = np.union1d(rows[wrong], np.flatnonzero(empty))
-    if found.size:
-        row = int(found[0])
+    wrong_rows = np.union1d(rows[wrong], np.flatnonzero(empty))
+    if wrong_rows.size:
+        row = int(wrong_rows[0])
         options = "an option" if np.isnan(k[row]) else f"one of its {k[row]:g} options"
-        each = ", each once" if name == "golds" else ""
+        condition = ", each once" if name == "golds" else ""
         raise SnapshotError(
-            f"{_place(table, row)}: needed {options} as {name}{each}, got {table[name][row].as_py()}; options are "
+            f"{_place(table, row)}: needed {options} as {name}{condition}, got "
+            f"{table[name][row].as_py()}; options are "
             "numbered from 0"
         )
 
 
 def flat_values(column: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the values of a column, nan where null, and the row of each; a list has a value for each part."""
+    """Flatten a column of numbers or of lists.
+
+    Returns:
+        The values, nan where null, and the row of each.
+    """
     rows = np.arange(len(column))
     if pa.types.is_list(column.type):
         rows = np.repeat(rows, np.asarray(pc.fill_null(pc.list_value_length(column), 0), np.int64))

@@ -6,13 +6,15 @@
     cap-3    c08a5f6621e9bd74  capitals  Culture   4  1     null    null      unscored; `outcome` gives the reason
     news-1   51c0be7a8d24f913  news      News      -  -     null    null      a passage: `choice_logprobs` of its text
 
-`SCHEMA` describes the columns; a null means that the quantity does not exist for that row. The table is columnar
-(`pyarrow`); `Snapshot.ints`, `floats` and `texts` return a column as a numpy array.
+`SCHEMA` describes the columns; a null means that the quantity does not exist for that row. The
+table is columnar (`pyarrow`); `Snapshot.ints`, `floats` and `texts` return a column as a numpy
+array.
 
-On disk a snapshot is one Parquet file. Its metadata hold a checksum of the rows and of all other metadata: SHA-256 over
-each column's name, nulls, list and text lengths, and values (numbers as little-endian float64, text as UTF-8), then
-over the metadata as JSON. It depends on the values alone: a file that another program rewrote with another compression
-or wider text columns is read, and one with a changed value is refused.
+On disk a snapshot is one Parquet file. Its metadata hold a checksum of the rows and of all other
+metadata: SHA-256 over each column's name, nulls, list and text lengths, and values (numbers as
+little-endian float64, text as UTF-8), then over the metadata as JSON. It depends on the values
+alone: a file that another program rewrote with another compression or wider text columns is read,
+and one with a changed value is refused.
 """
 
 from __future__ import annotations
@@ -137,7 +139,8 @@ class Snapshot:
     Attributes:
         table: One row per item and sample, with the columns of `SCHEMA`.
         meta: Origin of the rows: model, step, probe, scorer, versions; JSON values only.
-        notes: Sentences for the reader of a comparison, such as values that were dropped when a log was read.
+        notes: Sentences for the reader of a comparison, such as values that were dropped when a log
+            was read.
     """
 
     table: pa.Table
@@ -151,14 +154,15 @@ class Snapshot:
         """Make a snapshot from columns by name.
 
         Args:
-            columns: ``item_id`` and any other columns of `SCHEMA`, each a sequence or an array [rows]. Absent columns
-                are null, except ``sample`` (0), ``task`` and ``category`` (empty) and ``outcome`` (``ok``).
+            columns: ``item_id`` and any other columns of `SCHEMA`, each a sequence or an array
+                [rows]. Absent columns are null, except ``sample`` (0), ``task`` and ``category``
+                (empty) and ``outcome`` (``ok``).
             meta: See `Snapshot`.
             notes: See `Snapshot`.
 
         Raises:
-            SnapshotError: If a column is unknown or has a wrong type, an id repeats within a task, an index is out of
-                range, or there is no row.
+            SnapshotError: If a column is unknown or has a wrong type, an id repeats within a task,
+                an index is out of range, or there is no row.
         """
         if unknown := sorted(set(columns) - set(SCHEMA.names)):
             near = did_you_mean(unknown[0], SCHEMA.names)
@@ -194,17 +198,22 @@ class Snapshot:
         for name in ("item_id", "sample", "task", "category"):
             if self.table[name].null_count:
                 raise SnapshotError(
-                    f"column {name!r} has {self.table[name].null_count:,} empty values; none may be empty"
+                    f"column {name!r} has {self.table[name].null_count:,} empty values; none "
+                    "may be empty"
                 )
         if (empty := np.flatnonzero(self.texts("item_id") == "")).size:
             raise SnapshotError(f"row {empty[0] + 1}: item_id is empty")
         keys = codes(self.table["task"], self.table["item_id"], self.table["sample"])
-        first = np.unique(keys, return_index=True)[1]  # row of the first occurrence of each key
-        if len(first) < len(keys):
-            row = int(np.setdiff1d(np.arange(len(keys)), first)[0])
+        first_rows = np.unique(keys, return_index=True)[
+            1
+        ]  # row of the first occurrence of each key
+        if len(first_rows) < len(keys):
+            row = int(np.setdiff1d(np.arange(len(keys)), first_rows)[0])
             raise SnapshotError(
-                f"item_id {self.texts('item_id')[row]!r} is twice in task {self.texts('task')[row]!r} "
-                f"(again in row {row + 1}); ids must be unique within a task (number several answers to one item in "
+                f"item_id {self.texts('item_id')[row]!r} is twice in task "
+                f"{self.texts('task')[row]!r} "
+                f"(again in row {row + 1}); ids must be unique within a task (number several "
+                "answers to one item in "
                 "the column sample)"
             )
         check_ranges(self.table, logprobs=False)
@@ -213,63 +222,75 @@ class Snapshot:
         return int(self.table.num_rows)
 
     def head(self, items: int) -> Snapshot:
-        """Return the rows of the first `items` items, with all their samples; the snapshot itself if it has no more."""
+        """Rows of the first items, with all their samples.
+
+        Returns:
+            The snapshot itself if it has no more items.
+        """
         if items >= len(self):
             return self
         code = codes(self.table["task"], self.table["item_id"])
-        _, first, of_row = np.unique(code, return_index=True, return_inverse=True)
-        if items >= len(first):
+        _, first_rows, of_row = np.unique(code, return_index=True, return_inverse=True)
+        if items >= len(first_rows):
             return self
-        # np.unique sorts the codes by value, so the items are ranked by the row of their first occurrence.
-        rank = np.argsort(np.argsort(first))[of_row]
+        # np.unique sorts the codes by value, so the items are ranked by the row of their first
+        # occurrence.
+        rank = np.argsort(np.argsort(first_rows))[of_row]
         return replace(self, table=self.table.filter(pa.array(rank < items)))
 
     def ints(self, name: str) -> NDArray[np.int64]:
-        """Return an integer column as int64 [rows]; `NONE` (-1) where it is null."""
+        """Integer column, int64 [rows]; `NONE` (-1) where null."""
         column = self.table[name]
         return np.asarray(pc.fill_null(pc.cast(column, pa.int64()), NONE).to_numpy())
 
     def floats(self, name: str) -> NDArray[np.float64]:
-        """Return a numeric or boolean column as float64 [rows]; nan where it is null."""
+        """Numeric or boolean column, float64 [rows]; nan where null."""
         return np.asarray(pc.cast(self.table[name], pa.float64()).to_numpy(), dtype=np.float64)
 
     def texts(self, name: str) -> NDArray[np.object_]:
-        """Return a text column as object [rows] of str; None where it is null."""
+        """Text column, object [rows] of str; None where null."""
         return np.asarray(self.table[name].to_numpy(), dtype=object)
 
     @property
     def item_keys(self) -> list[tuple[str, str]]:
-        """(Task, item id) of each row."""
+        """Task and item id of each row."""
         return list(zip(self.texts("task").tolist(), self.texts("item_id").tolist(), strict=True))
 
     @cached_property
     def is_passage(self) -> NDArray[np.bool_]:
-        """True for each row that is a scored passage, bool [rows]: a text with its log-likelihood, and no answer."""
-        known = {
+        """Is the row a scored passage, bool [rows]?"""
+        norm_columns = {
             name: np.asarray(self.table[name].is_valid()) for name in ("k", "correct", "output")
         }
-        found: NDArray[np.bool_] = (self.texts("outcome") == "ok") & ~np.logical_or.reduce(
-            [*known.values()]
+        is_passage: NDArray[np.bool_] = (self.texts("outcome") == "ok") & ~np.logical_or.reduce(
+            [*norm_columns.values()]
         )
         for name in ("choice_logprobs", "choice_bytes"):
-            found &= np.asarray(
+            is_passage &= np.asarray(
                 pc.fill_null(pc.equal(pc.list_value_length(self.table[name]), 1), False)
             )
-        return found
+        return is_passage
 
     @cached_property
     def is_not_finite(self) -> NDArray[np.bool_]:
-        """True for each row whose outputs were not finite, bool [rows]."""
+        """Are the outputs of the row not finite, bool [rows]?"""
         return np.asarray(self.texts("outcome") == NOT_FINITE, bool)
 
     @property
     def right_as_base(self) -> NDArray[np.float64]:
-        """Right answers of a model that others are compared with, float64 [rows]; nan also where it was not finite."""
+        """Correctness of a base model, float64 [rows].
+
+        nan also where its outputs were not finite.
+        """
         return np.where(self.is_not_finite, np.nan, self.floats("correct"))
 
     @property
     def not_finite_line(self) -> str:
-        """How many outputs were not finite, in a clause; empty if at most `MOST_NOT_FINITE` of them."""
+        """Clause on the number of outputs that are not finite.
+
+        Returns:
+            The clause, or an empty text for at most `MOST_NOT_FINITE` of the rows.
+        """
         number = int(self.is_not_finite.sum())
         if number <= MOST_NOT_FINITE * len(self):
             return ""
@@ -277,28 +298,34 @@ class Snapshot:
 
     @property
     def is_unscored(self) -> NDArray[np.bool_]:
-        """True for each row without an outcome, bool [rows]: neither right nor wrong, and no scored passage."""
+        """Does the row lack an outcome, bool [rows]?"""
         return np.asarray(self.table["correct"].is_null()) & ~self.is_passage
 
     def missing(self, name: str) -> bool:
-        """Return True if the column is null in every row."""
+        """Is the column null in every row?"""
         return bool(self.table[name].null_count == len(self))
 
     @property
     def norms(self) -> dict[str, str]:
-        """Norm of the score that decides (see `metrics.choices`) by task; tasks without a known norm are left out.
+        """Norm of the deciding score by task.
 
-        The metadata name one norm for all tasks (``probe.norm``), or one for each (``norms``), as logs of several do.
+        Tasks without a known norm are left out. See `metrics.choices`.
+
+        The metadata name one norm for all tasks (``probe.norm``), or one for each (``norms``), as
+        logs of several do.
         """
         for_all, by_task = (self.meta.get("probe") or {}).get("norm"), self.meta.get("norms") or {}
-        named = {
+        norms = {
             task: by_task.get(task, for_all) for task in self.table["task"].unique().to_pylist()
         }
-        return {task: norm for task, norm in named.items() if norm is not None}
+        return {task: norm for task, norm in norms.items() if norm is not None}
 
     @cached_property
     def checksum(self) -> str:
-        """First 32 hex digits of SHA-256 over all columns; it depends on their values, not on the file format."""
+        """Hash of the values of all columns.
+
+        First 32 hex digits of SHA-256, whatever the file format.
+        """
         digest = hashlib.sha256()
         for name in SCHEMA.names:
             digest.update(name.encode())
@@ -307,12 +334,12 @@ class Snapshot:
 
     @property
     def full_checksum(self) -> str:
-        """The same over all columns and all metadata but ``source``, which is where the snapshot was read from."""
+        """Hash of all columns, and of all metadata but ``source``."""
         return checksum_with(self.checksum, _stored(self.meta))
 
     @property
     def label(self) -> str:
-        """Short name for output: the model and its step, else the name of the file that was read."""
+        """Short name for output: model and step, else the file."""
         if "model" in self.meta:
             name = str(self.meta["model"]).rstrip("/").rsplit("/", maxsplit=1)[-1]
         else:
@@ -321,17 +348,17 @@ class Snapshot:
 
 
 def save_snapshot(snapshot: Snapshot, path: str | Path) -> None:
-    """Write a snapshot as one Parquet file, atomically."""
+    """Write a snapshot as a Parquet file, atomically."""
     meta = {"format": FORMAT, **_stored(snapshot.meta), "checksum": snapshot.full_checksum}
     write_table(snapshot.table, meta, path)
 
 
 def read_snapshot(path: str | Path) -> Snapshot:
-    """Read a snapshot from a Parquet file that `save_snapshot` wrote; `meta["source"]` is its path.
+    """Read a snapshot from a Parquet file.
 
     Raises:
-        SnapshotError: If there is no such file, if it is no snapshot, damaged, of another format, or changed since it
-            was written.
+        SnapshotError: If there is no such file, if it is no snapshot, damaged, of another format,
+            or changed since it was written.
     """
     path = Path(path)
     table, meta = read_table(path, what="a snapshot", format=FORMAT, schema=SCHEMA)
@@ -345,13 +372,13 @@ def read_snapshot(path: str | Path) -> Snapshot:
             raise SnapshotError(f"{path}: {error}") from error
     if written != snapshot.full_checksum:
         raise SnapshotError(
-            f"{path}: its rows and metadata do not match its checksum; the file was changed after it was written"
+            f"{path}: its rows and metadata do not match its checksum; the file was changed "
+            "after it was written"
         )
     return snapshot
 
 
 def _check_metadata(path: Path, meta: Mapping[str, Any]) -> None:
-    """Raise SnapshotError if metadata that decide something have another type."""
     kinds = dict.fromkeys(_OBJECTS, (dict, "an object")) | {"noise": ((int, float), "a number")}
     for name, (kind, needed) in kinds.items():
         if (
@@ -372,27 +399,33 @@ def _check_metadata(path: Path, meta: Mapping[str, Any]) -> None:
 
 
 def is_snapshot(schema: pa.Schema) -> bool:
-    """Recognise the schema of a file that forgetwatch wrote, also if the key of its metadata is damaged."""
-    found = schema.metadata or {}
-    # Without its key a snapshot would pass for a plain table, and lose step, probe and checksum without a word.
-    return KEY in found or any(
-        value.startswith(b'{"format": "forgetwatch/') for value in found.values()
+    """Is this the schema of a file that forgetwatch wrote?
+
+    Also if the key of the metadata is damaged.
+    """
+    metadata = schema.metadata or {}
+    # Without its key a snapshot would pass for a plain table, and lose step, probe and checksum
+    # without a word.
+    return KEY in metadata or any(
+        value.startswith(b'{"format": "forgetwatch/') for value in metadata.values()
     )
 
 
 def _stored(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata that a file holds: all but its own path."""
     return {name: value for name, value in meta.items() if name != "source"}
 
 
 def codes(*columns: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Return one integer per row, int64 [rows]; equal exactly where the rows are equal in all columns, nulls too."""
+    """Code each row by its columns, int64 [rows].
+
+    Codes are equal exactly where rows are equal in all columns, nulls too.
+    """
     code = np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        part = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
-        part = part.chunk(0) if isinstance(part, pa.ChunkedArray) else part
-        code = code * max(len(part.dictionary), 1) + np.asarray(
-            part.indices.to_numpy(zero_copy_only=False), np.int64
+        encoded = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
+        encoded = encoded.chunk(0) if isinstance(encoded, pa.ChunkedArray) else encoded
+        code = code * max(len(encoded.dictionary), 1) + np.asarray(
+            encoded.indices.to_numpy(zero_copy_only=False), np.int64
         )
         code = np.unique(code, return_inverse=True)[1].astype(
             np.int64
@@ -401,7 +434,7 @@ def codes(*columns: pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def as_array(values: Any, kind: pa.DataType) -> pa.Array:
-    """Return a sequence or an Arrow array as one array of a type."""
+    """Convert a sequence to an Arrow array of a type."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if isinstance(values, pa.Array):
@@ -410,7 +443,7 @@ def as_array(values: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _digest(digest: Any, column: pa.Array) -> None:
-    """Add an array to a digest: its nulls, its lengths and its values, as fixed-width little-endian bytes."""
+    """Hash nulls, lengths and values as fixed-width little-endian bytes."""
     digest.update(np.asarray(column.is_null()).tobytes())
     if pa.types.is_list(column.type):
         # The lengths tell [[1, 2], [3]] from [[1], [2, 3]].
@@ -420,7 +453,8 @@ def _digest(digest: Any, column: pa.Array) -> None:
     elif pa.types.is_string(column.type):
         column = pc.fill_null(column, "")
         digest.update(np.asarray(pc.binary_length(column), "<i8").tobytes())
-        # The values and not Arrow's buffers, which may contain more than the column: slices, and bytes under nulls.
+        # The values and not Arrow's buffers, which may contain more than the column: slices, and
+        # bytes under nulls.
         digest.update("".join(column.to_pylist()).encode())
     else:
         fill = False if pa.types.is_boolean(column.type) else 0

@@ -4,7 +4,8 @@
     items, passages, questions, listed, change_points           numbers and names in sentences
     fit, fit_ends, one_line, shorten                            text of other people: cut to a width, in one line
 
-Widths are columns of a terminal: a Chinese character or an emoji takes two, a combining accent none.
+Widths are columns of a terminal: a Chinese character or an emoji takes two, a combining accent
+none.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from forgetwatch.visible_text import visible
 
 
 def count(value: float, *, commas: bool = True) -> str:
-    """Return the text of a count; with one decimal if it is a mean over samples."""
+    """Format a count, with one decimal for a mean over samples."""
     if math.isnan(value):
         return "n/a"
-    whole = round(value)
+    rounded = round(value)
     # Means over samples carry rounding errors: 2.9999999996 is a count of 3.
-    if abs(value - whole) > 1e-9:
+    if abs(value - rounded) > 1e-9:
         return f"{value:,.1f}" if commas else f"{value:.1f}"
-    return f"{whole:,}" if commas else str(whole)
+    return f"{rounded:,}" if commas else str(rounded)
 
 
 def brief(value: float, width: int) -> str:
-    """Return the text of a count in at most `width` columns: without commas, or in millions (M), if it is longer.
+    """Format a count in at most `width` columns.
 
     >>> brief(12345, 6), brief(123456, 6), brief(12345678, 6)
     ('12,345', '123456', '12.3M')
@@ -46,17 +47,19 @@ def brief(value: float, width: int) -> str:
 
 
 def percent(rate: float) -> str:
-    """Return the text of a share in percent, without the percent sign."""
+    """Format a share in percent, without the percent sign."""
     return "n/a" if math.isnan(rate) else f"{round(100 * rate, 1) + 0.0:.1f}"  # never -0.0
 
 
 def points(rate: float) -> str:
-    """Return the text of a difference of shares in points, with its sign."""
+    """Format a difference of shares in points, with its sign."""
     return "n/a" if math.isnan(rate) else f"{100 * rate:+.1f}"
 
 
 def nats(*values: float) -> list[str]:
-    """Format changes of a log score in nats with two decimals, or with three if one of them would be 0.00.
+    """Format changes in nats with two decimals, or with three.
+
+    Three decimals are used if a change would be shown as 0.00.
 
     >>> nats(-0.042, -0.07, -0.014), nats(-0.012, -0.021, -0.003)
     (['-0.04', '-0.07', '-0.01'], ['-0.012', '-0.021', '-0.003'])
@@ -65,7 +68,9 @@ def nats(*values: float) -> list[str]:
 
 
 def bits(*values: float) -> list[str]:
-    """Return the texts of changes of bits per byte, with three decimals, or with four if one of them would be 0.000.
+    """Format changes of bits per byte with three or four decimals.
+
+    Four decimals are used if a change would be shown as 0.000.
 
     >>> bits(0.0463, 0.0312, 0.0614), bits(-0.0021, -0.0044, 0.0002)
     (['+0.046', '+0.031', '+0.061'], ['-0.0021', '-0.0044', '+0.0002'])
@@ -74,7 +79,7 @@ def bits(*values: float) -> list[str]:
 
 
 def _signed(values: Sequence[float], digits: int) -> list[str]:
-    """Return the texts with a sign and so many decimals, or one more if a value that is not 0 would be shown as 0."""
+    """Add a decimal where a value that is not 0 would be shown as 0."""
     digits += any(0 < abs(value) < 0.5 * 10**-digits for value in values)
     return [
         "n/a" if math.isnan(value) else f"{round(value, digits) + 0.0:+.{digits}f}"
@@ -83,19 +88,19 @@ def _signed(values: Sequence[float], digits: int) -> list[str]:
 
 
 def between(interval: Interval, show: Callable[[float], str]) -> str:
-    """Return the text of an interval, such as ``13.9 to 21.8``; n/a if it is undefined."""
+    """Format an interval, such as ``13.9 to 21.8``; n/a if undefined."""
     return "n/a" if math.isnan(interval[0]) else f"{show(interval[0])} to {show(interval[1])}"
 
 
 def probability(p: float) -> str:
-    """Return the text of a p-value, to three decimals."""
+    """Format a p-value with three decimals."""
     if math.isnan(p):
         return "n/a"
     return "<.001" if p < 0.001 else f"{p:.3f}".lstrip("0") if p < 1 else "1"
 
 
 def fit(name: str, width: int) -> str:
-    """Return the name in exactly `width` columns of a terminal, in one line.
+    """Fit a name into exactly `width` columns, cut at its end.
 
     >>> fit("Mathematics", 6), fit("数学和物理", 6)
     ('Mathe…', '数学… ')
@@ -108,7 +113,9 @@ def fit(name: str, width: int) -> str:
 
 
 def fit_ends(name: str, width: int) -> str:
-    """Return the name in exactly `width` columns without its middle, since the names of a sweep differ at their ends.
+    """Fit a name into exactly `width` columns, cut in its middle.
+
+    The names of a sweep differ at their ends.
 
     >>> fit_ends("sft-qwen-lr-1e-5", 11)
     'sft-q…-1e-5'
@@ -127,17 +134,17 @@ _NAME: Final = 24
 
 
 def short_name(name: str) -> str:
-    """Return a name in one line, without its middle if it is long."""
+    """Cut a long name in its middle."""
     return fit_ends(name, min(cell_len(one_line(name)), _NAME)).rstrip()
 
 
 def one_line(text: str) -> str:
-    """Return the text in one line, with control characters made visible."""
+    """Join lines, and make control characters visible."""
     return visible(" ".join(text.split()))
 
 
 def run_name(folder: Path) -> str:
-    """Return the name of a run, which is that of the folder that holds its run folder, without the folders above.
+    """Name of a run: the folder that holds its run folder.
 
     >>> run_name(Path("/home/me/out/_forgetwatch")), run_name(Path("/home/me/out"))
     ('out', 'out')
@@ -155,7 +162,7 @@ _NAMED: Final = 4
 
 
 def items(number: float) -> str:
-    """Return the phrase for a number of items.
+    """Phrase for a number of items.
 
     >>> items(1), items(1200), passages(60), questions(0)
     ('1 item', '1,200 items', '60 passages', 'No question')
@@ -164,31 +171,35 @@ def items(number: float) -> str:
 
 
 def passages(number: float) -> str:
-    """Return the phrase for a number of passages."""
+    """Phrase for a number of passages."""
     return f"{count(number)} passage{'' if number == 1 else 's'}"
 
 
 def questions(number: float) -> str:
-    """Return the phrase for a number of questions, to begin a sentence."""
+    """Phrase for a number of questions, at a sentence's beginning."""
     return f"{count(number)} question{'' if number == 1 else 's'}" if number else "No question"
 
 
 def is_or_are(number: float) -> str:
-    """Return the verb that fits a number."""
+    """Verb that fits a number."""
     return "is" if number in (0, 1) else "are"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the phrase with some names, at least one; of many the first, and the number of the others."""
-    shown = [
+    """Phrase for a list of names: the first, and the rest counted."""
+    names_in_words = [
         *names[:_NAMED],
         *([f"{count(len(names) - _NAMED)} more"] if len(names) > _NAMED else []),
     ]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    return (
+        names_in_words[0]
+        if len(names_in_words) == 1
+        else f"{', '.join(names_in_words[:-1])} and {names_in_words[-1]}"
+    )
 
 
 def change_points(change: float, interval: Interval) -> str:
-    """Return the phrase for a change of accuracy, in points, with its interval.
+    """Phrase for a change of accuracy, with its interval.
 
     >>> change_points(-0.011, (-0.042, 0.02))
     '-1.1 points (-4.2 to +2.0)'
@@ -197,6 +208,6 @@ def change_points(change: float, interval: Interval) -> str:
 
 
 def shorten(text: str, longest: int = 160) -> str:
-    """Return the text in one line, cut to its last `longest` characters: the question is at the end of a prompt."""
+    """Keep the last `longest` characters: the question ends a prompt."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"… {line[-longest:]}"

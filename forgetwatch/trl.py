@@ -3,8 +3,8 @@
     python -m forgetwatch.trl sft --config configs/sft.yaml --output_dir runs/sft
     accelerate launch -m forgetwatch.trl grpo --config configs/grpo.yaml
 
-Every key of TRL's script is accepted, on the command line and in the file, and one more, `forget`: the arguments of
-`ForgetWatchCallback`, which may be left out.
+Every key of TRL's script is accepted, on the command line and in the file, and one more, `forget`:
+the arguments of `ForgetWatchCallback`, which may be left out.
 
     in the file            forget: {probe: standard, every: [10, 50], guard: stop}, also on several lines
     on the command line    the same in YAML or JSON, in place of that of the file: --forget '{guard: stop}'
@@ -44,39 +44,43 @@ class ForgetArguments:
     )
 
 
-def settings(given: Any, *, key: str) -> dict[str, Any]:
-    """Return the arguments of the callback that a block of a configuration gives, or its text in YAML.
+def settings(block: Any, *, key: str) -> dict[str, Any]:
+    """Read the arguments of the callback from a configuration's block.
 
     Empty without a block. Dicts and lists are plain ones.
 
+    Returns:
+        Plain dicts and lists; empty without a block.
+
     Raises:
-        WatchError: If it is no mapping, or names no argument of the callback; `key` is the block's own name.
+        WatchError: If it is no mapping, or names no argument of the callback; `key` is the block's
+            own name.
     """
-    if isinstance(given, str):
+    if isinstance(block, str):
         try:
-            given = yaml.safe_load(given)
+            block = yaml.safe_load(block)
         except yaml.YAMLError as error:
             raise WatchError(
-                f"{key}: needed YAML or JSON, got {given!r:.80} ({str(error).splitlines()[0]})"
+                f"{key}: needed YAML or JSON, got {block!r:.80} ({str(error).splitlines()[0]})"
             ) from error
-    if given is None:
+    if block is None:
         return {}
-    if not isinstance(given, Mapping):
+    if not isinstance(block, Mapping):
         raise WatchError(
-            f"{key}: needed a block of names and values, such as {{guard: stop}}, got {given!r:.80}"
+            f"{key}: needed a block of names and values, such as {{guard: stop}}, got {block!r:.80}"
         )
-    for name in given:
+    for name in block:
         if name not in KEYS:
             near = did_you_mean(str(name), KEYS)
             raise WatchError(f"{key}: unknown name {name!r}{near}; there are {', '.join(KEYS)}")
     # axolotl hands its own kind of dict over, also inside of one.
     return {
-        name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()
+        name: dict(value) if isinstance(value, Mapping) else value for name, value in block.items()
     }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one of TRL's scripts, by its name and arguments, with the callback in its trainer."""
+    """Run a script of TRL with the callback in its trainer."""
     import trl
 
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -89,14 +93,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = trl.TrlParser(
         (*script.make_parser().dataclass_types, ForgetArguments), prog=f"forgetwatch.trl {words[0]}"
     )
-    *theirs, own = parser.parse_args_and_config(words[1:])
-    with _watched(trl, trainer, ForgetWatchCallback(**settings(own.forget, key="forget"))):
+    *theirs, block = parser.parse_args_and_config(words[1:])
+    with _watched(trl, trainer, ForgetWatchCallback(**settings(block.forget, key="forget"))):
         script.main(*theirs)
 
 
 @contextmanager
 def _watched(trl: Any, name: str, callback: ForgetWatchCallback) -> Iterator[None]:
-    """Add the callback to TRL's trainer inside; a script looks the trainer up by its name when it runs."""
+    """The script looks the trainer up by its name when it runs."""
     trainer = getattr(trl, name)
 
     def start(self: Any, *args: Any, callbacks: Sequence[Any] | None = None, **kwargs: Any) -> None:

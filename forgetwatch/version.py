@@ -12,4 +12,6 @@ def _installed() -> str:
 
 
 VERSION: Final = _installed()
-"""Version of the installed package, or words that say that the package runs from a folder on the path."""
+"""Version of the installed package, or words that say that the package runs from a folder on the
+path.
+"""

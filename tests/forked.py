@@ -24,7 +24,7 @@ _IMPORTED = [
     "forgetwatch.report.html",
     "trl.trainer.sft_trainer",
     "forgetwatch.cli",
-    "forgetwatch.scoring.model_loading",
+    "forgetwatch.scoring.tokenizer_loading",
     "forgetwatch.run.watch",
 ]
 

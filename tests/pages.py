@@ -14,6 +14,7 @@ from forgetwatch import Item, Probe, Snapshot, Trajectory, compare
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.flips import Flip, flips
 from forgetwatch.comparing.ranking import ModelComparison, Target, rank_models, transition_matrix
+from forgetwatch.comparing.trajectory import trajectory_of
 from forgetwatch.report.eight_lines import first_table
 from forgetwatch.report.terminal import comparison_detail, first_lines
 
@@ -103,7 +104,7 @@ def watched(
         snapshot(right, meta={**meta, "step": at * every}, **columns)
         for at, right in enumerate(looks)
     ]
-    return Trajectory.of(made, planned=planned)
+    return trajectory_of(made, planned=planned)
 
 
 def made(before: Snapshot, after: Snapshot, probe: Probe | None = None, **options: Any) -> Made:
@@ -269,7 +270,7 @@ def run(items: int = 240, looks: int = 5) -> tuple[Trajectory, Probe]:
     probe = choices(items).probe
     assert probe is not None
     rng = np.random.default_rng(3)
-    return Trajectory.of(
+    return trajectory_of(
         [_look(probe, rng, 40 * look) for look in range(looks)], planned=looks - 1
     ), probe
 

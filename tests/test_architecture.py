@@ -17,6 +17,7 @@ ORDER = (
         "progress",
         "decoding",
         "loading",
+        "wording",
         "item",
         "probe",
         "snapshot",

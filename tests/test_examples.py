@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from forgetwatch import Trajectory, demo, load_probe
 from forgetwatch.cli import app
-from forgetwatch.comparing.trajectory import read_stages
+from forgetwatch.comparing.stages import read_stages
 from forgetwatch.policy.policy import load_policy
 from forgetwatch.policy.ruling import Sides, apply_policy
 from forgetwatch.probes.shipped_probes import RELATIONS

@@ -18,7 +18,7 @@ from forgetwatch import Item, Probe, Snapshot, compare, load_probe, load_snapsho
 from forgetwatch.errors import ProbeError, SnapshotError
 from forgetwatch.probe import combine, read_probe
 from forgetwatch.probes.checking import check_probe
-from forgetwatch.probes.wordings import few_shot
+from forgetwatch.probes.worked_examples import few_shot
 from forgetwatch.ranges import MAX_OPTIONS, check_ranges
 from forgetwatch.snapshot import SCHEMA
 

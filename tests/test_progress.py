@@ -86,7 +86,7 @@ def test_batches_that_disagree_give_no_estimate(
 def test_the_estimate_includes_the_second_measurement(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    measure(clock, 80.0, again=0.25)
+    measure(clock, 80.0, repeat_share=0.25)
     assert (
         lines(capsys)[0]
         == "baseline: 5 of 2,000 items in 5.0 s; about 101 s in all, second measurement included"

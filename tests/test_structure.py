@@ -20,13 +20,10 @@ NESTED = 33
 """Conditional expressions inside another one."""
 
 LARGE = {
-    "comparing/trajectory.py",
     "run/callback.py",
     "run/drift.py",
     "run/follow.py",
     "run/run.py",
-    "run_folder/description.py",
-    "scoring/model_loading.py",
 }
 MANY_ATTRIBUTES = {
     "CheckpointQueue",
@@ -38,34 +35,11 @@ MANY_ATTRIBUTES = {
     "Watch",
 }
 SEVERAL_SUBJECTS = {
-    "comparing/checks.py",
-    "comparing/comparison.py",
-    "comparing/flips.py",
-    "files/rows.py",
-    "grading/mathematics.py",
-    "grading/output_text.py",
-    "grading/patterns.py",
-    "item.py",
-    "measures/measured_again.py",
-    "merge/sweep.py",
-    "merge/weights.py",
-    "metrics/margin_change.py",
-    "metrics/transitions.py",
-    "metrics/trend.py",
-    "probes/categories.py",
-    "probes/checking.py",
-    "probes/wordings.py",
-    "report/plots.py",
-    "report/sections.py",
-    "retention/replay.py",
     "run/callback.py",
     "run/drift.py",
     "run/follow.py",
     "run/known_baseline.py",
     "run/run.py",
-    "run_folder/description.py",
-    "scoring/model.py",
-    "scoring/model_loading.py",
 }
 DOUBLED_CLASSES = {
     "Condition",
@@ -74,7 +48,6 @@ DOUBLED_CLASSES = {
     "Group",
     "Kept",
     "Number",
-    "Options",
     "Plan",
     "Reading",
     "Row",

@@ -28,7 +28,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from forgetwatch import Probe, Snapshot, compare, load_probe
-from forgetwatch.comparing.flips import ask_again
+from forgetwatch.comparing.asked_again import ask_again
 from forgetwatch.measures.known_items import KNOWN
 from forgetwatch.probes.wordings import OTHERS, worded_probe, wordings_of
 from forgetwatch.scoring.scorer import Scorer

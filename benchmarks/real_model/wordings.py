@@ -36,9 +36,9 @@ from numpy.typing import NDArray
 from forgetwatch import Probe, Snapshot, compare, load_snapshot, save_snapshot
 from forgetwatch.measures.known_items import KNOWN
 from forgetwatch.measures.option_columns import option_scores
+from forgetwatch.metrics.equal_change import equal_change_p_value
 from forgetwatch.metrics.known import TAU
 from forgetwatch.metrics.margin_change import boundary, margins
-from forgetwatch.metrics.transitions import equal_change_p_value
 from forgetwatch.probes.wordings import OTHERS, reworded, wordings_of
 
 Floats = NDArray[np.float64]

@@ -1,12 +1,13 @@
 """The command line, a module for each command; `demo` is here.
 
-The module of a command is imported when that command runs, and torch when it scores: help and version take little time.
+The module of a command is imported when that command runs, and torch when it scores: help and
+version take little time.
 
-Processes of a launcher (torchrun, accelerate) share the work of the commands that score; of any other command, the
-first process does all. That one prints and writes; an error is printed once.
+Processes of a launcher (torchrun, accelerate) share the work of the commands that score; of any
+other command, the first process does all. That one prints and writes; an error is printed once.
 
-Exit status: 0 fine, 1 an error in the input, 2 wrong usage, 3 a gate failed, 4 inconclusive. An error is one line on
-standard error.
+Exit status: 0 fine, 1 an error in the input, 2 wrong usage, 3 a gate failed, 4 inconclusive. An
+error is one line on standard error.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _USAGE_ERROR: Final = typer.BadParameter.__mro__[1]
 
 COMMANDS: Final = {
     "compare": (
-        "Compare two models question by question: the answers forgotten and gained, and how much of it is chance."
+        "Compare two models question by question: the answers forgotten and gained, and how "
+        "much of it is chance."
     ),
     "gate": "Judge two models by a policy: limits in three tiers, with one error for all of them together.",
     "flips": "Show the items whose answer changed: question, right answer, and the answers before and after.",
@@ -59,10 +61,10 @@ COMMANDS: Final = {
 class _Commands(TyperGroup):
     """Commands that are imported when they run; until then each has its first sentence."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.commands.update(
-            {name: TyperCommand(name, help=text) for name, text in COMMANDS.items()}
+            {name: TyperCommand(name, help=help_text) for name, help_text in COMMANDS.items()}
         )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -74,13 +76,13 @@ class _Commands(TyperGroup):
 
 def _imported(name: str) -> Any:
     module = import_module(f"forgetwatch.cli.{name}")
-    found = getattr(module, f"{name}_app", None)
-    if found is None:
-        found = typer.Typer(
+    command_app = getattr(module, f"{name}_app", None)
+    if command_app is None:
+        command_app = typer.Typer(
             add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False
         )
-        found.command(name)(getattr(module, f"{name}_command"))
-    command = typer.main.get_command(found)
+        command_app.command(name)(getattr(module, f"{name}_command"))
+    command = typer.main.get_command(command_app)
     command.name = name
     return command
 
@@ -125,12 +127,13 @@ def _demo(
     echo(f"\npictures: {', '.join(map(str, written.pictures))}")
     echo(f"models:   {written.base}, {written.run}/checkpoint-*")
     echo("the same comparison from the saved checkpoints:")
-    last = written.run / f"checkpoint-{TUNE_STEPS}"
-    echo(f"  forgetwatch compare {written.base} {last} --probe {probe}")
+    last_checkpoint = written.run / f"checkpoint-{TUNE_STEPS}"
+    echo(f"  forgetwatch compare {written.base} {last_checkpoint} --probe {probe}")
 
 
 _SHARED: Final = ("demo", "score", "compare", "gate", "follow", "study", "merge")
-"""Commands whose work several processes share, and which begin the group, or a trainer that does."""
+"""Commands whose work several processes share, and which begin the group, or a trainer that does.
+"""
 
 
 def _print_version(wanted: bool) -> None:
@@ -154,10 +157,13 @@ def _options(
 
 
 def main() -> None:  # noqa: C901
-    """Run the command line; an error becomes one line on standard error, and the exit status."""
+    """Run the command line.
+
+    An error becomes one line on standard error, and the exit status.
+    """
     formatted = warnings.formatwarning
     # Warnings quote names and paths as errors do.
-    warnings.formatwarning = lambda *given, **named: visible(formatted(*given, **named))
+    warnings.formatwarning = lambda *arguments, **options: visible(formatted(*arguments, **options))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(
             stream, io.TextIOWrapper
@@ -176,8 +182,8 @@ def main() -> None:  # noqa: C901
     except ReportedElsewhereError as error:
         sys.exit(2 if isinstance(error.__cause__, _USAGE_ERROR) else 1)
     except OSError as error:
-        named = error.strerror and error.filename is not None
-        _fail(f"{error.filename!s:.100}: {error.strerror}" if named else str(error), status=1)
+        has_file = error.strerror and error.filename is not None
+        _fail(f"{error.filename!s:.100}: {error.strerror}" if has_file else str(error), status=1)
     except ForgetwatchError as error:
         _fail(str(error), status=1)
     except Exception as error:
@@ -189,8 +195,8 @@ def main() -> None:  # noqa: C901
                 .removeprefix("Invalid value: ")
                 .rstrip(".")
             )
-            if found := re.search(r"'([^']*)' is not one of (.*)", message):
-                message += did_you_mean(found[1], re.findall(r"'([^']*)'", found[2]))
+            if choice := re.search(r"'([^']*)' is not one of (.*)", message):
+                message += did_you_mean(choice[1], re.findall(r"'([^']*)'", choice[2]))
             if message.endswith("No such option: --policy"):
                 message += "; `forgetwatch gate` and `report` judge by a policy"
             _fail(message, status=2)
@@ -203,8 +209,7 @@ def main() -> None:  # noqa: C901
 
 
 def _unexpected(error: Exception) -> str:
-    """Return the message about an error that no input should cause, or about a package that is not installed."""
-    if sentence := missing(error, what="this command", training="follow" in sys.argv[1:2]):
+    if sentence := missing(error, needed_by="this command", training="follow" in sys.argv[1:2]):
         return sentence
     if (package := type(error).__module__.partition(".")[0]) in ("wandb", "trackio", "mlflow"):
         return f"{package}: {error}"

@@ -50,7 +50,8 @@ def _list() -> None:
         result_console().print(table)
     total = sum(file.stat().st_size for file in files)
     echo(
-        f"{count(len(files))} entries, {total / 1e6:.1f} MB of at most {LIMIT / 1e9:.1f} GB, in {folder}"
+        f"{count(len(files))} entries, {total / 1e6:.1f} MB of at most {LIMIT / 1e9:.1f} GB, in "
+        f"{folder}"
     )
 
 

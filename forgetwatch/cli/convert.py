@@ -81,13 +81,13 @@ def convert_command(
 ) -> None:
     """Write one snapshot from the logs of other tools, or from any table by naming its columns."""
     check_output(output, "a snapshot", logs)
-    named, wanted, same = (
+    fields_by_name, wanted, same = (
         _pairs(fields, "--map"),
         _pairs(where, "--where"),
         _pairs(constants, "--set"),
     )
     columns = ColumnMap(
-        fields=named,
+        fields=fields_by_name,
         where=wanted,
         constants=same,
         match=match,
@@ -124,10 +124,9 @@ def convert_command(
     echo(f"{len(snapshot):,} rows, {right}{unscored}: {output}")
 
 
-def _pairs(given: list[str] | None, option: str) -> dict[str, str]:
-    """Return the values of an option of the form name=value, by name; another form, or a name twice, is wrong usage."""
+def _pairs(values: list[str] | None, option: str) -> dict[str, str]:
     pairs: dict[str, str] = {}
-    for text in given or []:
+    for text in values or []:
         name, equals, value = text.partition("=")
         if not (name and equals):
             raise typer.BadParameter(f"{option}: needed name=value, got {text!r}")

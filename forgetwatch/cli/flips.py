@@ -21,14 +21,14 @@ from forgetwatch.cli.output import (
     result_console,
 )
 from forgetwatch.cli.resolve import fitted, questions_of_run, resolve_all, with_questions
-from forgetwatch.comparing.checks import select
 from forgetwatch.comparing.flips import Flip, first_forgotten, flips, sort_flips
+from forgetwatch.comparing.subset import select
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files.writing import write_text
 from forgetwatch.probes.named import load_probe
 from forgetwatch.report.flip_list import flip_json, flip_lines
-from forgetwatch.run_folder.description import is_run_folder, run_probe
+from forgetwatch.run_folder.contents import is_run_folder, run_probe
 from forgetwatch.text import one_line
 
 _What = Literal["forgotten", "known_lost", "gained", "churned"]
@@ -76,26 +76,26 @@ def flips_command(
     check_output(jsonl, "a list of items", [before, after, probe])
     changed, passages = _flips(before, after, probe, metric, task or [], category or [])
     if what == "known_lost":
-        found = [flip for flip in changed if flip.what == "forgotten" and flip.known]
+        changes = [flip for flip in changed if flip.what == "forgotten" and flip.known]
     else:
-        found = [flip for flip in changed if flip.what == what]
-    shown = sort_flips(found, by=sort)[: limit or None]
+        changes = [flip for flip in changed if flip.what == what]
+    listed = sort_flips(changes, by=sort)[: limit or None]
     if jsonl is not None:
-        text = "".join(json.dumps(flip_json(flip), ensure_ascii=True) + "\n" for flip in shown)
+        lines = "".join(json.dumps(flip_json(flip), ensure_ascii=True) + "\n" for flip in listed)
         if jsonl == STDOUT:
-            sys.stdout.write(text)
+            sys.stdout.write(lines)
             return
-        write_text(jsonl, text)
-        echo(f"{len(shown):,} of {len(found):,} items: {jsonl}")
+        write_text(jsonl, lines)
+        echo(f"{len(listed):,} of {len(changes):,} items: {jsonl}")
         return
     console = result_console()
-    for flip in shown:
+    for flip in listed:
         console.print(flip_lines(flip))
-    line = f"{f'{len(shown):,}' if shown else 'none'} {what.replace('_', ' ')}"
-    if len(found) > len(shown):
-        line += f", {len(found) - len(shown):,} more with --limit 0"
+    line = f"{f'{len(listed):,}' if listed else 'none'} {what.replace('_', ' ')}"
+    if len(changes) > len(listed):
+        line += f", {len(changes) - len(listed):,} more with --limit 0"
     by_luck = [flip.by_luck for flip in changed if flip.by_luck is not None]
-    if what == "known_lost" and shown and by_luck:
+    if what == "known_lost" and listed and by_luck:
         line += f"; luck alone makes {sum(by_luck):.1f}".removesuffix(".0")
     if passages:
         of = "the passage has" if passages == 1 else f"the {passages:,} passages have"
@@ -111,12 +111,11 @@ def _flips(
     tasks: list[str],
     categories: list[str],
 ) -> tuple[list[Flip], int]:
-    """Return the flips of two sides, or of a run's baseline and last look, and the number of passages."""
     items = None if probe is None else load_probe(probe)
     if after is not None:
         items = None if items is None else fitted(items, before)
-        whole = resolve_all((before, after), items, metric)
-        sides = [select(one, tasks=tasks, categories=categories) for one in whole]
+        both_sides = resolve_all((before, after), items, metric)
+        sides = [select(side, tasks=tasks, categories=categories) for side in both_sides]
         changed = flips(sides[0], sides[1], probe=items or questions_of_run((before, after)))
         return with_questions(changed, before, sides[0], metric), int(sides[0].is_passage.sum())
     folder = Path(before)
@@ -124,12 +123,13 @@ def _flips(
         raise SnapshotError(f"{before}: not a run folder; pass a run folder, or BEFORE and AFTER")
     if metric is not None:
         raise SnapshotError(
-            f"{before}: a run folder, scored by its probe; --metric chooses among those of a harness's log"
+            f"{before}: a run folder, scored by its probe; --metric chooses among those of a "
+            "harness's log"
         )
     run = Trajectory.from_run(folder)
     for note in run.notes:  # not on stdout, which may be the JSONL
         typer.echo(f"note: {one_line(note)}", err=True)
-    first = first_forgotten(run)
-    sides = [select(one, tasks=tasks, categories=categories) for one in (run.baseline, run.last)]
-    found = flips(sides[0], sides[1], probe=items or run_probe(folder), first=first)
-    return found, int(sides[0].is_passage.sum())
+    first_step = first_forgotten(run)
+    sides = [select(side, tasks=tasks, categories=categories) for side in (run.baseline, run.last)]
+    changes = flips(sides[0], sides[1], probe=items or run_probe(folder), first=first_step)
+    return changes, int(sides[0].is_passage.sum())

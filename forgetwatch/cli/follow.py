@@ -100,13 +100,14 @@ def follow_command(
 ) -> None:
     """Score each checkpoint of a training once, as soon as it is saved, from a process of its own.
 
-    It ends at the training's last step, after --idle, or on SIGTERM or Ctrl-C. Started again, it continues. It exits
-    with 3 if the guard stops it or the last outputs are not finite, and with 4 if the last checkpoint has no look.
+    It ends at the training's last step, after --idle, or on SIGTERM or Ctrl-C. Started again, it
+    continues. It exits with 3 if the guard stops it or the last outputs are not finite, and with 4
+    if the last checkpoint has no look.
 
     Several processes share the items: torchrun --nproc-per-node 2 -m -- forgetwatch follow ...
     """
     check_device_map(device_map)
-    named = load_probe(probe)
+    probe_named = load_probe(probe)
     is_missing = "://" not in output_dir and not Path(output_dir).exists()
     if is_missing and once:
         raise WatchError(f"{output_dir}: no such folder{did_you_mean_path(Path(output_dir))}")
@@ -133,7 +134,7 @@ def follow_command(
         loading=Loading(trust_remote_code=trust_remote_code, device_map=device_map),
     )
     with shared_work():
-        items = fitted(named, base, loading=settings.loading, run=folder or output_dir)
+        items = fitted(probe_named, base, loading=settings.loading, run=folder or output_dir)
         follower = Follower(output_dir, items, settings, run=folder, on_look=echo)
         end = follower.follow()
         follower.show()
@@ -145,7 +146,8 @@ def follow_command(
         unscored = missing if end != "stopped" else queue.failed
         if unscored and len(follower.watch.comparisons) < 2:
             raise WatchError(
-                f"{output_dir}: no checkpoint could be scored; {len(unscored)} failed, were gone or are not complete"
+                f"{output_dir}: no checkpoint could be scored; {len(unscored)} failed, were "
+                "gone or are not complete"
             )
     if end == "guard":
         raise typer.Exit(_TRIPPED)
@@ -154,20 +156,18 @@ def follow_command(
 
 
 def _status(run: Trajectory) -> int:
-    """Return the exit status that follows from the last checkpoint, which may be broken or without a look."""
     if not_finite(run.final.all):
         return EXIT["FAIL"]
     return EXIT["INCONCLUSIVE"] if unmeasured(run) else 0
 
 
 def _ended(end: str, missing: list[str], unstored: list[str], *, has_base: bool) -> str:
-    """Return the sentence on the end, on the checkpoints that have no look, and on the looks that are not stored."""
-    again = "it continues" if has_base else "it begins with the base, which is not scored yet"
+    rest = "it continues" if has_base else "it begins with the base, which is not scored yet"
     reasons = {
         "last checkpoint": "the training is over"
         + ("" if missing else ", and its last checkpoint is scored"),
-        "idle": f"no new checkpoint for --idle seconds; started again, {again}",
-        "stopped": f"stopped by a signal; started again, {again}",
+        "idle": f"no new checkpoint for --idle seconds; started again, {rest}",
+        "stopped": f"stopped by a signal; started again, {rest}",
         "once": "no other checkpoint is there"
         if missing or unstored
         else "all checkpoints that are there are scored",

@@ -86,33 +86,34 @@ class _Call:
     on_mismatch: OnMismatch = "error"
 
     def __post_init__(self) -> None:
-        """Check what a file gives."""
         texts = (self.before, self.after, *self.fail_if, *self.value)
         texts += tuple(
-            one for one in (self.policy, self.no_worse_than, self.probe) if one is not None
+            path for path in (self.policy, self.no_worse_than, self.probe) if path is not None
         )
-        if not all(isinstance(one, str) for one in texts) or self.on_mismatch not in get_args(
+        if not all(isinstance(value, str) for value in texts) or self.on_mismatch not in get_args(
             OnMismatch
         ):
             raise TypeError(f"a call of {', '.join(map(repr, texts))}")
 
     def answer(self, day: date, device_map: str | None = None) -> tuple[PolicyResult, Sides]:
-        """Read or score the two models, and judge them on a day."""
+        """Compare the two models, and decide on a day."""
         items = None if self.probe is None else load_probe(self.probe)
         is_default = self.policy is None and not self.fail_if and self.no_worse_than is None
-        named = READY[0] if is_default else self.policy
-        policy = None if named is None else load_policy(named, items)
-        found = limits(fail_if=self.fail_if, no_worse_than=self.no_worse_than, policy=policy)
-        assert found is not None  # it has the default policy
-        metrics = dict(pairs := [_metric(text) for text in self.value])
+        policy_name = READY[0] if is_default else self.policy
+        policy = None if policy_name is None else load_policy(policy_name, items)
+        policy_limits = limits(
+            fail_if=self.fail_if, no_worse_than=self.no_worse_than, policy=policy
+        )
+        assert policy_limits is not None  # it has the default policy
+        metrics = dict(pairs := [_metric(value) for value in self.value])
         if len(metrics) < len(pairs):
             raise typer.BadParameter(
                 "--value: a metric is given twice; needed one BEFORE,AFTER for each"
             )
-        if unknown := sorted(set(metrics) - {rule.metric for rule in found.rules}):
+        if unknown := sorted(set(metrics) - {rule.metric for rule in policy_limits.rules}):
             raise typer.BadParameter(f"--value: the policy has no metric {unknown[0]!r}")
         if items is not None and not all(map(is_outcomes, (self.before, self.after))):
-            check_groups(found, items)
+            check_groups(policy_limits, items)
         loading = Loading(device_map=device_map)
         with shared_work():
             items = None if items is None else fitted(items, self.before, loading=loading)
@@ -120,7 +121,7 @@ class _Call:
         of_both = Sides(before=sides[0], after=sides[1], probe=items, metrics=metrics)
         comparison = compare(before=sides[0], after=sides[1], on_mismatch=self.on_mismatch)
         result = apply_policy(
-            found, of_both, comparison=comparison, today=day, on_mismatch=self.on_mismatch
+            policy_limits, of_both, comparison=comparison, today=day, on_mismatch=self.on_mismatch
         )
         return result, of_both
 
@@ -168,10 +169,11 @@ def gate_command(
 ) -> None:
     """Judge two models by a policy: limits in three tiers, with one error for all of them together.
 
-    Without limits the policy is fine-tune. Exit status: 0 PASS, 3 FAIL, 4 INCONCLUSIVE, 1 an error, 2 wrong usage.
+    Without limits the policy is fine-tune. Exit status: 0 PASS, 3 FAIL, 4 INCONCLUSIVE, 1 an error,
+    2 wrong usage.
     """
     if verify is not None:
-        given = (
+        options = (
             before,
             after,
             policy,
@@ -184,7 +186,7 @@ def gate_command(
             comment,
             json_path,
         )
-        if any(one is not None for one in given):
+        if any(option is not None for option in options):
             raise typer.BadParameter(
                 "--verify takes its file alone, which names the models and the limits"
             )
@@ -220,32 +222,36 @@ def gate_command(
         )
         write_json(json.loads(written), json_path)
     if comment is not None or os.environ.get(STEP_SUMMARY):
-        text = policy_comment(
+        comment_text = policy_comment(
             result, flips(sides.before, sides.after, probe=sides.probe), names=(before, after)
         )
-        _comment(text, comment, to_stderr=to_stderr)
+        _comment(comment_text, comment, to_stderr=to_stderr)
     status = EXIT[result.answer]
     echo(f"gate {result.answer}: exit status {status}", err=to_stderr)
     raise typer.Exit(status)
 
 
 def _verify(path: Path) -> PolicyResult:
-    """Compute an earlier answer again, print that it is the same, and return the answer of today.
+    """Repeat an earlier answer, and check that it is the same.
+
+    Returns the answer of today.
 
     Raises:
-        GateError: If the file is no answer, its day cannot be, or a policy, a snapshot or a figure is another one now.
+        GateError: If the file is no answer, its day cannot be, or a policy, a snapshot or a figure
+            is another one now.
     """
     today = datetime.now(UTC).date()
     try:
-        text = read_text(path, "an answer of a gate in JSON", GateError, limit=_MOST_ANSWER)
+        stored_text = read_text(path, "an answer of a gate in JSON", GateError, limit=_MOST_ANSWER)
         stored = json.loads(
-            text.replace(f'"{_HOME}', f'"{Path.home()}/'), object_pairs_hook=unique_keys
+            stored_text.replace(f'"{_HOME}', f'"{Path.home()}/'), object_pairs_hook=unique_keys
         )
         call, day = _Call(**stored["call"]), date.fromisoformat(stored["day"])
         before, schema = str(stored["answer"]), stored["schema"]
         if schema != SCHEMA:
             raise GateError(
-                f"{path}: its format is {schema!r}, this version reads {SCHEMA!r}; run the gate again"
+                f"{path}: its format is {schema!r}, this version reads {SCHEMA!r}; run the gate "
+                "again"
             )
         if remote := [side for side in (call.before, call.after) if not Path(side).exists()]:
             raise GateError(
@@ -259,42 +265,47 @@ def _verify(path: Path) -> PolicyResult:
     except (ValueError, KeyError, TypeError, RecursionError, typer.BadParameter) as error:
         key = f": no key {error}" if isinstance(error, KeyError) else ""
         raise GateError(f"{path}: needed an answer of gate --json, and it is none{key}") from error
-    now = json.loads(json_text(_document(call, result, sides, day)))
-    if more := sorted(stored.keys() - now.keys()):
+    repeated = json.loads(json_text(_document(call, result, sides, day)))
+    if more := sorted(stored.keys() - repeated.keys()):
         raise GateError(
             f"{path}: an answer of a gate has no key {listed(more)}; run the gate again"
         )
-    made = max(str(side.meta.get("time") or "")[:10] for side in (sides.before, sides.after))
-    if stored["day"] < made:
+    day_made = max(str(side.meta.get("time") or "")[:10] for side in (sides.before, sides.after))
+    if stored["day"] < day_made:
         raise GateError(
-            f"{path}: its day {day} is before {made}, when a side was measured; run the gate again"
+            f"{path}: its day {day} is before {day_made}, when a side was measured; run the "
+            "gate again"
         )
-    if changed := [key for key in now if now[key] != stored.get(key)]:
+    if changed := [key for key in repeated if repeated[key] != stored.get(key)]:
         raise GateError(
-            f"{path}: the answer was {before} and is {result.answer} now; not as stored: {listed(changed)}"
+            f"{path}: the answer was {before} and is {result.answer} now; not as stored: "
+            f"{listed(changed)}"
         )
-    again, same = result, f"{count(len(result.rulings))} limits and all checksums are the same"
+    today_result, same = (
+        result,
+        f"{count(len(result.rulings))} limits and all checksums are the same",
+    )
     if day != today:
-        again = call.answer(today)[0]
-    echo(f"{path}: {result.answer} on {day} again, {same}; {again.answer} today")
-    return again
+        today_result = call.answer(today)[0]
+    echo(f"{path}: {result.answer} on {day} again, {same}; {today_result.answer} today")
+    return today_result
 
 
 def _metric(text: str) -> tuple[str, tuple[float, float]]:
     name, equals, values = text.partition("=")
     try:
         before, after = map(float, values.split(","))
-        if not equals or not name or not all(0 <= one <= 1 for one in (before, after)):
+        if not equals or not name or not all(0 <= share <= 1 for share in (before, after)):
             raise ValueError(text)
     except ValueError:
         raise typer.BadParameter(
-            f"--value: needed NAME=BEFORE,AFTER as shares from 0 to 1, such as accuracy=0.61,0.68, got {text!r}"
+            "--value: needed NAME=BEFORE,AFTER as shares from 0 to 1, such as "
+            f"accuracy=0.61,0.68, got {text!r}"
         ) from None
     return name, (before, after)
 
 
 def _document(call: _Call, result: PolicyResult, sides: Sides, day: date) -> dict[str, Any]:
-    """Return the answers as JSON values, with checksums of everything from which they follow."""
     return {
         "schema": SCHEMA,
         "policy": result.policy.name,
@@ -316,7 +327,6 @@ def _document(call: _Call, result: PolicyResult, sides: Sides, day: date) -> dic
 
 
 def _comment(text: str, path: Path | None, *, to_stderr: bool) -> None:
-    """Write the comment, and append it to the summary of a step of GitHub's."""
     if path is not None:
         there = (
             read_text(path, "a Markdown file", GateError, limit=_MOST_COMMENT)
@@ -329,7 +339,6 @@ def _comment(text: str, path: Path | None, *, to_stderr: bool) -> None:
 
 
 def _print(result: PolicyResult, *, detail: bool) -> None:
-    """Print the verdict, the answer, and the limits that decide against it; in detail all limits."""
     console, decision = result_console(), result.decision
     print_hanging(f"{decision.word:<11}{decision.claim}", style="bold")
     print_hanging(
@@ -337,29 +346,30 @@ def _print(result: PolicyResult, *, detail: bool) -> None:
     )
     deciding = against(result)
     if detail:
-        for tier in dict.fromkeys(one.tier for one in result.rulings):
+        for tier in dict.fromkeys(ruling.tier for ruling in result.rulings):
             console.print(f"\n{tier}", style="bold")
-            for one in result.rulings:
-                if one.tier == tier:
+            for ruling in result.rulings:
+                if ruling.tier == tier:
                     print_hanging(
-                        f"  {one.answer}  {one.line}{f'; {one.excused}' if one.excused else ''}"
+                        f"  {ruling.answer}  "
+                        f"{ruling.line}{f'; {ruling.excused}' if ruling.excused else ''}"
                     )
         console.print()
-    for one in () if detail else deciding[:_DECIDING]:
+    for ruling in () if detail else deciding[:_DECIDING]:
         print_hanging(
-            f"  {one.answer}  {one.what.removeprefix('all ')} {one.measured} ({one.limit})"
+            f"  {ruling.answer}  {ruling.what.removeprefix('all ')} {ruling.measured} "
+            f"({ruling.limit})"
         )
-    if text := false_alarms(result):
-        print_hanging(text)
+    if sentence := false_alarms(result):
+        print_hanging(sentence)
 
 
 def _left_out(result: PolicyResult) -> str:
-    """Return what is not compared or not measured, for the line of the answer; empty if nothing is."""
     counted = result.comparison.items
     alone = counted.only_before + counted.only_after
     left_out = f"{alone:,} items that one side alone has are left out" if alone else ""
     decide = len(against(result))
     more = f"{decide} limits decide: --detail" if decide > _DECIDING else ""
     if result.answer == "PASS":
-        more = f"limits that hold: {sum(one.answer == 'PASS' for one in result.rulings if one.decides)}"
-    return "".join(f"; {text}" for text in (result.unmeasured, left_out, more) if text)
+        more = f"limits that hold: {sum(ruling.answer == 'PASS' for ruling in result.rulings if ruling.decides)}"
+    return "".join(f"; {clause}" for clause in (result.unmeasured, left_out, more) if clause)

@@ -96,12 +96,13 @@ def merge_command(
     output: ReportOption = None,
 ) -> None:
     """Average the weights of two models at several shares, and show what each point has lost of either."""
-    alphas, known = _alphas(alpha), share(keep_known, "--keep-known")
+    alphas, is_known_kept = _alphas(alpha), share(keep_known, "--keep-known")
     chosen = load_probe(probe)
     second = None if confirmation == _NONE else load_probe(confirmation)
     if second is not None and second.fingerprint == chosen.fingerprint:
         raise ScoringError(
-            f"--confirmation {confirmation}: needed another probe than {probe}, by which a point is chosen; or none"
+            f"--confirmation {confirmation}: needed another probe than {probe}, by which a "
+            "point is chosen; or none"
         )
     ranked = target if target is None or target.endswith(".csv") else load_probe(target)
     if isinstance(ranked, str) and not Path(ranked).is_file():
@@ -114,6 +115,7 @@ def merge_command(
     announce_import()
     with shared_work():
         # Not at the top: this imports torch, which the other commands do not need.
+        from forgetwatch.merge.choice import choose
         from forgetwatch.merge.report import (
             choice_json,
             merge_detail,
@@ -121,7 +123,7 @@ def merge_command(
             merge_report,
             merge_table,
         )
-        from forgetwatch.merge.sweep import choose, run_sweep
+        from forgetwatch.merge.sweep import run_sweep
         from forgetwatch.merge.weights import ModelPair
         from forgetwatch.scoring.model_loading import silence_loading
 
@@ -134,7 +136,7 @@ def merge_command(
         )
     if not is_first_process():
         return
-    point = choose(sweep, known)
+    point = choose(sweep, is_known_kept)
     if json_path is not None:
         write_json({**merge_json(sweep), "choice": choice_json(point)}, json_path)
     if json_path != STDOUT:
@@ -155,21 +157,20 @@ def merge_command(
         echo(f"report: {output}", err=json_path == STDOUT)
 
 
-def _alphas(given: str) -> tuple[float, ...]:
-    """Return the shares of B, ascending; one that is no number from 0 to 1, or is named twice, is wrong usage."""
-    found: list[float] = []
-    for text in given.split(","):
+def _alphas(values: str) -> tuple[float, ...]:
+    shares: list[float] = []
+    for word in values.split(","):
         try:
             value = (
-                float(text) if text.isascii() else math.nan
+                float(word) if word.isascii() else math.nan
             )  # float reads the digits of every script
         except ValueError:
             value = math.nan
         if not 0 <= value <= 1:
             raise typer.BadParameter(
-                f"--alpha {given}: needed numbers from 0 to 1, got {text.strip()!r}"
+                f"--alpha {values}: needed numbers from 0 to 1, got {word.strip()!r}"
             )
-        if f"{value:g}" in [f"{one:g}" for one in found]:  # by which points are named
-            raise typer.BadParameter(f"--alpha {given}: {value:g} is named twice")
-        found.append(value + 0.0)  # never -0.0
-    return tuple(sorted(found))
+        if f"{value:g}" in [f"{earlier:g}" for earlier in shares]:  # by which points are named
+            raise typer.BadParameter(f"--alpha {values}: {value:g} is named twice")
+        shares.append(value + 0.0)  # never -0.0
+    return tuple(sorted(shares))

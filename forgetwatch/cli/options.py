@@ -1,8 +1,8 @@
 """Options that commands share, and the files that they write; all are checked before the work.
 
-A path to write is refused if its folder is missing, if it is a folder, if its suffix is that of another format, if it
-is a file that the command reads, or if there is a file that forgetwatch did not write in this format. The path ``-`` is
-standard output.
+A path to write is refused if its folder is missing, if it is a folder, if its suffix is that of
+another format, if it is a file that the command reads, or if there is a file that forgetwatch did
+not write in this format. The path ``-`` is standard output.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, fields, replace
-from functools import partial, wraps
-from inspect import Parameter, Signature
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,7 +26,7 @@ from forgetwatch.progress import launched_count
 from forgetwatch.snapshot import is_snapshot
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+    pass
 
 
 ITEMS: Final = "Items"
@@ -55,7 +54,8 @@ NoWorseThanOption = Annotated[
     str | None,
     gate_option(
         help="Exit with status 3 if accuracy fell by more than this (2%), with 4 if that is not clear; "
-        "2%,known=5%,category=5% also limits what is lost of the clearly known, and in each category."
+        "2%,known=5%,category=5% also limits what is lost of the clearly known, and in each "
+        "category."
     ),
 ]
 PolicyOption = Annotated[
@@ -70,7 +70,6 @@ ToleranceOption = Annotated[
 ]
 
 STDOUT: Final = Path("-")
-_Options = TypeVar("_Options", bound="DataclassInstance")
 
 TrustOption = Annotated[
     bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
@@ -83,17 +82,17 @@ DeviceMapOption = Annotated[
 ]
 
 
-def check_device_map(given: str | None) -> None:
-    """Raise ScoringError for a device map in several processes, which share no GPUs."""
+def check_device_map(device_map: str | None) -> None:
+    """Refuse a device map in several processes, which share no GPUs."""
     # The launcher's variable: no process group exists yet.
-    if given is not None and (count := launched_count()) > 1:
+    if device_map is not None and (count := launched_count()) > 1:
         raise ScoringError(
             f"--device-map spreads one model over all GPUs; needed one process, got {count}"
         )
 
 
 def share(text: str, option: str) -> float:
-    """Return the share between 0 and 1 that an option gives as 2% or 0.02; another text is wrong usage."""
+    """Read a share from 0 to 1, written as 2% or 0.02."""
     try:
         return parse_share(text, option)
     except GateError as error:
@@ -103,7 +102,10 @@ def share(text: str, option: str) -> float:
 def limits(
     *, fail_if: Sequence[str] | None, no_worse_than: str | None, policy: Policy | None = None
 ) -> Policy | None:
-    """Return the limits of --fail-if and --no-worse-than, and of a policy; None for none.
+    """Combine the limits of several options.
+
+    Returns:
+        The policy, or None without limits.
 
     Raises:
         typer.BadParameter: If one of them cannot be read.
@@ -117,47 +119,17 @@ def limits(
 
 
 def tolerated(text: str | None) -> Tolerance:
-    """Return the losses that a verdict tolerates: those of --tolerance, or the default."""
+    """Losses that a verdict tolerates: --tolerance, or the default."""
     with _usage("--tolerance"):
         return TOLERANCE if text is None else replace(TOLERANCE, **parse_no_worse_than(text))
 
 
 @contextmanager
 def _usage(option: str) -> Iterator[None]:
-    """Make an option that cannot be read wrong usage, which exits with 2."""
     try:
         yield
     except GateError as error:
         raise typer.BadParameter(f"{option}: {error}") from None
-
-
-def command_of(
-    options: type[_Options],
-) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:
-    """Make a command of a function of one dataclass, whose fields are the command's parameters.
-
-    A field is annotated as a parameter of typer is: `Annotated[type, typer.Option(...)]`.
-    """
-    hints = get_type_hints(options, include_extras=True)
-    parameters = [
-        Parameter(
-            field.name,
-            Parameter.POSITIONAL_OR_KEYWORD,
-            default=Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
-        )
-        for field in fields(options)
-    ]
-
-    def decorated(run: Callable[[_Options], None]) -> Callable[..., None]:
-        @wraps(run)
-        def command(**given: Any) -> None:
-            run(options(**given))
-
-        vars(command)["__signature__"] = Signature(parameters)  # which typer reads
-        return command
-
-    return decorated
 
 
 MARK: Final = "<!-- forgetwatch -->"
@@ -168,16 +140,19 @@ _HEAD: Final = 1000
 
 
 def check_distinct(*paths: Path | None) -> None:
-    """Refuse two outputs of one name: one of them would be lost."""
-    named = [path.absolute() for path in paths if path is not None and path != STDOUT]
-    if twice := next((path for path in named if named.count(path) > 1), None):
+    """Refuse two outputs of one name."""
+    outputs = [path.absolute() for path in paths if path is not None and path != STDOUT]
+    if twice := next((path for path in outputs if outputs.count(path) > 1), None):
         raise typer.BadParameter(
             f"{twice}: two outputs have this name, and one would be lost; give one another name"
         )
 
 
 def check_rows(path: Path) -> None:
-    """Check the path of training rows: a file of them has no mark of its writer, so that none is replaced."""
+    """Refuse to replace a file at the path of training rows.
+
+    Such a file has no mark of its writer.
+    """
     if path.suffix != ".jsonl":
         raise typer.BadParameter(f"--output {path}: needed a name that ends in .jsonl")
     if path.is_file() and path.stat().st_size:
@@ -186,10 +161,12 @@ def check_rows(path: Path) -> None:
 
 
 def check_comment(path: Path | None, inputs: Iterable[object] = ()) -> None:
-    """Check the path of a Markdown file into which a comment is put beside what is there."""
-    read = [Path(str(one)) for one in inputs if one is not None]
+    """Check the path of a Markdown file that receives a comment."""
+    read = [Path(str(read_paths)) for read_paths in inputs if read_paths is not None]
     is_there = path is not None and path.suffix == ".md" and path.is_file()
-    if not is_there or any(one.is_file() and one.samefile(str(path)) for one in read):
+    if not is_there or any(
+        path_read.is_file() and path_read.samefile(str(path)) for path_read in read
+    ):
         check_output(path, "a comment", read)
 
 
@@ -203,7 +180,10 @@ def check_pictures(folder: Path | None) -> None:
 
 
 def check_study(folder: Path) -> None:
-    """Check the folder of a study: it may be missing or empty, or hold an earlier study."""
+    """Check the folder of a study.
+
+    The folder is missing, empty, or holds an earlier study.
+    """
     check_pictures(folder)
     numbers = folder / "study.json"
     is_empty = not folder.exists() or not any(folder.iterdir())
@@ -254,20 +234,24 @@ def check_output(
         )
     if not path.exists():
         return
-    for given in inputs:
-        if given is not None and Path(str(given)).is_file() and path.samefile(str(given)):
+    for path_read in inputs:
+        if (
+            path_read is not None
+            and Path(str(path_read)).is_file()
+            and path.samefile(str(path_read))
+        ):
             raise SnapshotError(
                 f"{path}: the command reads this file, and would overwrite it; give it another name"
             )
     if not _is_own(path, kind or what):
         raise SnapshotError(
-            f"{path}: there is a file that is not {what} of forgetwatch{kind and f' ({kind})'}; move it away, or give "
+            f"{path}: there is a file that is not {what} of forgetwatch{kind and f' ({kind})'}; "
+            "move it away, or give "
             "another name"
         )
 
 
 def _is_own(path: Path, what: str) -> bool:
-    """Return True if forgetwatch wrote a file, in the format of its suffix; an empty file is anybody's."""
     try:
         if path.is_file() and not path.stat().st_size:
             return True

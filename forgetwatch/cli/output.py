@@ -1,7 +1,8 @@
 """Output of commands: results to a console of 80 columns on stdout, progress to stderr, files.
 
-What is printed holds names and texts of files: control characters in it are made visible. Files are JSON documents,
-reports in four formats, pictures, and answers of limits, which become the exit status.
+What is printed holds names and texts of files: control characters in it are made visible. Files are
+JSON documents, reports in four formats, pictures, and answers of limits, which become the exit
+status.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
 @contextmanager
 def shared_work() -> Iterator[None]:
-    """Provide work that the processes of a launcher share; one process enters nothing, and imports no torch."""
+    """Share the work among the processes of a launcher.
+
+    One process enters no group, and imports no torch.
+    """
     if launched_count() == 1:
         yield
         return
@@ -65,10 +69,10 @@ def shared_work() -> Iterator[None]:
 
 
 def reports_errors() -> bool:
-    """Return True if an error in this process is to be printed.
+    """Should an error in this process be printed?
 
-    Before processes join their group, all of them meet the same errors and the first one prints; after that, the group
-    chooses one, and the others get `ReportedElsewhereError`.
+    Before processes join their group, all of them meet the same errors and the first one prints;
+    after that, the group chooses one, and the others get `ReportedElsewhereError`.
     """
     return is_first_process() or _has_joined.get()
 
@@ -78,7 +82,10 @@ _has_joined: Final = ContextVar("has_joined", default=False)
 
 
 def result_console(*, wide: bool = False) -> Console:
-    """Return the console on standard output, 80 columns wide, 100 for tables of detail, up to 120 in a terminal."""
+    """Console on standard output.
+
+    80 columns wide, 100 for tables of detail, up to 120 in a terminal.
+    """
     console = Console(highlight=False)
     console.width = (
         (DETAIL_WIDTH if wide else 80) if not console.is_terminal else min(console.width, 120)
@@ -92,13 +99,13 @@ def print_text(text: str, *, style: str = "") -> None:
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print a line as it is to standard output, or to standard error: not wrapped, since paths are copied from it."""
+    """Print a line unwrapped, so that a path can be copied."""
     if is_first_process():
         typer.echo(visible(text), err=err)
 
 
 def print_hanging(text: str, *, style: str = "") -> None:
-    """Print a line so that its indentation is kept where it wraps."""
+    """Print a line, and keep the indentation where the line wraps."""
     console, bare = result_console(), visible(text).lstrip()
     indent = " " * (len(text) - len(bare))
     for line in Text(bare).wrap(console, console.width - len(indent)):
@@ -107,7 +114,7 @@ def print_hanging(text: str, *, style: str = "") -> None:
 
 
 def scoring(model: str, probe: Probe) -> AbstractContextManager[Progress | None]:
-    """Return a context that shows the progress of scoring a model.
+    """Show the progress of scoring a model.
 
     Enter it before torch is imported, which takes seconds.
     """
@@ -116,16 +123,16 @@ def scoring(model: str, probe: Probe) -> AbstractContextManager[Progress | None]
 
 
 def announce_import() -> None:
-    """Log one line before torch is imported, which takes seconds; none if it is imported already."""
+    """Log a line before torch is imported, unless imported already."""
     if "torch" not in sys.modules and is_first_process():
         log("loading torch and transformers ...")
 
 
 @contextmanager
 def scoring_unless_cached(model: str, probe: Probe) -> Iterator[Progress | None]:
-    """Provide a context that shows the progress of scoring a model from the first report on.
+    """Show the progress of scoring a model from the first report.
 
-    Nothing if its outcomes are cached.
+    Nothing is shown if the outcomes are cached.
 
     Reports come from `model_loading.score_derived`, the first one before the model is loaded.
     """
@@ -145,7 +152,10 @@ def scoring_unless_cached(model: str, probe: Probe) -> Iterator[Progress | None]
 
 @contextmanager
 def bytes_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Provide a progress bar; yields a function of the number of bytes done and of all bytes."""
+    """Show a progress bar of bytes.
+
+    Yields the function that takes the bytes done and all bytes.
+    """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -165,20 +175,20 @@ def bytes_bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
 def write_json(document: dict[str, Any], path: Path) -> None:
     """Write a JSON document to a file or to standard output."""
-    text = json_text(document)
+    json_document = json_text(document)
     if path == STDOUT:
-        sys.stdout.write(text)
+        sys.stdout.write(json_document)
     else:
-        write_text(path, text)
+        write_text(path, json_document)
 
 
 def write_marked(path: Path, text: str) -> None:
-    """Write a text to a file; one in Markdown ends in the mark by which `cli.options` knows it again."""
+    """Write a text, with forgetwatch's mark in Markdown."""
     write_text(path, f"{text}\n{MARK}\n" if path.suffix == ".md" else text)
 
 
 def print_pictures(paths: Sequence[Path], *, err: bool) -> None:
-    """Print how many pictures were drawn and where, to standard error if `err`."""
+    """Print how many pictures were drawn, and where."""
     if paths:
         echo(
             f"pictures: {len(paths) // len(SUFFIXES)} in {paths[0].parent}, as PNG and SVG", err=err
@@ -199,14 +209,15 @@ def write_report(
     folder: Path | None = None,
     causes: Causes | None = None,
 ) -> None:
-    """Write a report in the format of its suffix; an old file stays as it is if that fails.
+    """Write a report in the format of the path's suffix.
 
-    Of several comparisons, a page shows the last in full, and `changed` are the items whose answer changed in it.
+    An old file stays as it is if that fails. Of several comparisons, a page shows the last in full;
+    `changed` are the items whose answer changed in the last.
     """
-    last = comparisons[-1]
+    last_comparison = comparisons[-1]
     if path.suffix == ".html":
         text = page(
-            last,
+            last_comparison,
             changed=changed,
             trajectory=trajectory,
             several=several,
@@ -217,9 +228,13 @@ def write_report(
         )
     elif path.suffix == ".md":
         parts = [] if several is None else [several_markdown(several)]
-        parts += [comparison_markdown(one, tolerance=tolerance) for one in comparisons[:-1]]
         parts += [
-            comparison_markdown(last, changed=changed, trajectory=trajectory, tolerance=tolerance)
+            comparison_markdown(comparison, tolerance=tolerance) for comparison in comparisons[:-1]
+        ]
+        parts += [
+            comparison_markdown(
+                last_comparison, changed=changed, trajectory=trajectory, tolerance=tolerance
+            )
         ]
         text = "\n".join(parts)
     elif path.suffix == ".csv":
@@ -231,55 +246,66 @@ def write_report(
 
 
 def json_text(document: dict[str, Any]) -> str:
-    """Return the text of a JSON document; a number that JSON lacks is an error."""
+    """Text of a JSON document.
+
+    Raises:
+        ValueError: If a number is nan or infinite.
+    """
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def judge(
     limits: Policy | None, *sides: tuple[Comparison, Sides], tolerance: Tolerance
 ) -> list[PolicyResult]:
-    """Return the answers of some limits; none without limits."""
+    """Apply limits to comparisons.
+
+    Returns:
+        An answer for each, none without limits.
+    """
     return [
-        apply_policy(limits, of, comparison=one, tolerance=tolerance)
-        for one, of in sides
+        apply_policy(limits, of, comparison=comparison, tolerance=tolerance)
+        for comparison, of in sides
         if limits is not None
     ]
 
 
 def answer_json(result: PolicyResult) -> dict[str, Any]:
-    """Return the answer of some limits as JSON values."""
+    """Answer of some limits as JSON values."""
     return {
         "word": result.decision.word,
         "answer": result.answer,
         "error": result.policy.error,
         "limits": result.limits,
         "level": result.level,
-        "rulings": [json_value(vars(one)) for one in result.rulings],
+        "rulings": [json_value(vars(ruling)) for ruling in result.rulings],
     }
 
 
 def exit_code_of_limits(results: Sequence[PolicyResult], *, to_stderr: bool) -> int:
-    """Print the answers of the limits with their exit status, and return that of the worst.
+    """Print the answers of the limits, and find the worst exit status.
 
-    An answer that is not PASS goes to standard error, in one line for each comparison; with `to_stderr` all go there,
-    because standard output takes the JSON document. In a step of GitHub Actions they are in its summary too.
+    An answer that is not PASS goes to standard error, in one line for each comparison; with
+    `to_stderr` all go there, because standard output takes the JSON document. In a step of GitHub
+    Actions they are in its summary too.
 
     Raises:
         GateError: If that summary cannot be written.
     """
     if not results:
         return 0
-    for one in results:
-        which = f" ({' -> '.join(one.comparison.labels)})" if len(results) > 1 else ""
-        line = f"{one.line}{which}; exit status {EXIT[one.answer]}"
-        echo(" ".join(line.split()), err=one.answer != "PASS" or to_stderr)
+    for result in results:
+        which = f" ({' -> '.join(result.comparison.labels)})" if len(results) > 1 else ""
+        line = f"{result.line}{which}; exit status {EXIT[result.answer]}"
+        echo(" ".join(line.split()), err=result.answer != "PASS" or to_stderr)
         if is_first_process():
-            append_step_summary(f"\n{policy_comment(one)}")
-    return EXIT[worst(one.answer for one in results)]
+            append_step_summary(f"\n{policy_comment(result)}")
+    return EXIT[worst(result.answer for result in results)]
 
 
 def append_step_summary(text: str) -> None:
-    """Append a text to the summary of a step of GitHub's, if the environment names its file.
+    """Append a text to the summary of a step of GitHub Actions.
+
+    Nothing happens unless the environment names the file.
 
     Raises:
         GateError: If the file cannot be written to.

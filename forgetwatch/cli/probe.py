@@ -19,8 +19,9 @@ from forgetwatch.item import PRIVATE, Item
 from forgetwatch.probe import Norm, Probe
 from forgetwatch.probes.answer_key import Key
 from forgetwatch.probes.categories import Categories
-from forgetwatch.probes.checking import Finding, check_probe, overlap, training_text
+from forgetwatch.probes.checking import Finding, check_probe
 from forgetwatch.probes.named import load_probe
+from forgetwatch.probes.overlap import overlap, training_text
 from forgetwatch.probes.question_table import probe_from
 from forgetwatch.probes.row_files import SUFFIXES, training_texts
 from forgetwatch.probes.shipped_probes import LADDER, split_halves
@@ -64,8 +65,8 @@ _Limit = Annotated[
 @probe_app.command("list")
 def list_command() -> None:
     """List the probes that have a name, and how to make one of your own."""
-    for text in _LISTING.splitlines():
-        print_text(text, style="" if text.startswith(" ") else "bold")
+    for line in _LISTING.splitlines():
+        print_text(line, style="" if line.startswith(" ") else "bold")
 
 
 @probe_app.command("show")
@@ -101,12 +102,12 @@ def show_command(
     if categories:
         typer.echo(Categories({item.task: item.category for item in probe}).to_csv(), nl=False)
         return
-    for text in summary(probe):
-        print_text(text)
+    for line in summary(probe):
+        print_text(line)
     for item in probe.items[:examples]:
         print_text(f"\n{item.task} {item.id}", style="bold")
-        for text in shown(item):
-            print_text(text)
+        for line in shown(item):
+            print_text(line)
 
 
 @probe_app.command("build")
@@ -142,10 +143,11 @@ def build_command(
     """Build a probe file from rows of your own, or from a task of lm-evaluation-harness."""
     check_output(output, "a probe", [source])
     if column or key or task or category or scoring != "loglikelihood" or rendering:
-        if any(given is not None for given in (shots, data, norm, metric)):
+        if any(option is not None for option in (shots, data, norm, metric)):
             raise ProbeError(
                 f"{source}: --shots, --data, --norm and --metric are for tasks; --column, "
-                "--key, --task, --category, --scoring and --rendering for rows of your own: leave out one or the other"
+                "--key, --task, --category, --scoring and --rendering for rows of your own: "
+                "leave out one or the other"
             )
         settings: dict[str, Any] = {"scoring": scoring, "rendering": rendering}
         probe = probe_from(
@@ -160,8 +162,8 @@ def build_command(
     else:
         probe = _load(source, shots=shots, limit=limit, data=data, norm=norm, metric=metric)
     probe.save(output)
-    for text in summary(probe):
-        print_text(text)
+    for line in summary(probe):
+        print_text(line)
     print_text(f"written to {output}; `forgetwatch probe check {output}` looks for faults")
 
 
@@ -220,22 +222,22 @@ def check_command(
     probe = _load(name, shots=shots, limit=limit, data=data, norm=norm, metric=metric)
     tokenize, chats = None, True
     if tokenizer is not None:
-        from forgetwatch.scoring.model_loading import load_tokenizer
+        from forgetwatch.scoring.tokenizer_loading import load_tokenizer
 
         loaded = load_tokenizer(tokenizer)
         tokenize, context, chats = loaded.tokenize, context or loaded.context, loaded.chats
     findings = check_probe(probe, tokenize=tokenize, context=context, chats=chats)
-    found = None if not train else overlap(probe, training_texts(train), seconds=seconds)
-    is_trained_on = found is not None and (bool(found.exact) or any(found.grams.values()))
+    overlaps = None if not train else overlap(probe, training_texts(train), seconds=seconds)
+    is_trained_on = overlaps is not None and (bool(overlaps.exact) or any(overlaps.grams.values()))
     print_text(f"{probe.name}, {len(probe):,} items", style="bold")
     if probe.plan:
         print_hanging(f"  read as         {probe.plan}")
     for finding in findings:
-        for text in finding_lines(finding):
-            print_hanging(text, style="" if finding.wrong else "dim")
-    if found is not None:
-        print_hanging(f"{'!' if is_trained_on else ' '} training data   {found.sentence}")
-        for task, item, row in found.examples:
+        for line in finding_lines(finding):
+            print_hanging(line, style="" if finding.wrong else "dim")
+    if overlaps is not None:
+        print_hanging(f"{'!' if is_trained_on else ' '} training data   {overlaps.sentence}")
+        for task, item, row in overlaps.examples:
             print_hanging(f"    {task} {item}: row {row:,}")
     wrong = sum(finding.wrong for finding in findings) + is_trained_on
     print_text(
@@ -247,7 +249,6 @@ def check_command(
 
 
 def _load(name: str, **settings: Any) -> Probe:
-    """Load a probe, and print each warning, such as items left out, as a line on standard error."""
     with warnings.catch_warnings(record=True) as caught:
         # A filter of the user must neither hide a note nor turn it into an error.
         warnings.simplefilter("always")
@@ -257,17 +258,16 @@ def _load(name: str, **settings: Any) -> Probe:
     return probe
 
 
-def _columns(given: Iterable[str]) -> dict[str, str | list[str]]:
-    """Return the columns of a file by their meaning; several for one meaning are a list."""
+def _columns(options: Iterable[str]) -> dict[str, str | list[str]]:
     columns: dict[str, str | list[str]] = {}
-    for text in given:
-        part, mark, names = text.partition("=")
+    for option in options:
+        meaning, mark, names = option.partition("=")
         if not mark or not names:
             raise typer.BadParameter(
-                f"--column: needed WHAT=COLUMN, such as prompt=frage, got {text!r}"
+                f"--column: needed WHAT=COLUMN, such as prompt=frage, got {option!r}"
             )
         several = names.split(",")
-        columns[part] = several if len(several) > 1 else names
+        columns[meaning] = several if len(several) > 1 else names
     return columns
 
 
@@ -307,7 +307,7 @@ your own: rows with a question, options and an answer
 
 
 def summary(probe: Probe) -> Iterator[str]:
-    """Yield the lines with the contents, settings and fingerprint of a probe."""
+    """Lines with the contents, settings and fingerprint of a probe."""
     ks = Counter(
         "passage" if item.is_passage else "open" if item.k is None else f"k {item.k}"
         for item in probe
@@ -332,7 +332,10 @@ def _counts(counter: Counter[str]) -> str:
 
 
 def shown(item: Item) -> Iterator[str]:
-    """Yield the lines of an item in full, its right options marked; a private item is not shown."""
+    """Lines of an item in full, with right options marked.
+
+    A private item is not shown.
+    """
     if PRIVATE in item.tags:
         yield "private: its text must not be published and is not shown"
         return
@@ -347,7 +350,7 @@ def shown(item: Item) -> Iterator[str]:
 
 
 def finding_lines(finding: Finding) -> Iterator[str]:
-    """Yield the lines of one check: its name, the number of items found, and the first of them if they are a fault."""
+    """Lines of one check: name, number of items, and first items."""
     mark = "!" if finding.wrong else " "
     yield f"{mark} {fit(finding.name, 15)} {len(finding.items):>7,} of {finding.of:,}"
     if finding.wrong or not finding.items or finding.name in _CHOOSERS:

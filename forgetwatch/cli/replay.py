@@ -15,11 +15,11 @@ from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
-from forgetwatch.probes.checking import training_text
 from forgetwatch.probes.named import load_probe
+from forgetwatch.probes.overlap import training_text
 from forgetwatch.probes.row_files import SUFFIXES, read_rows, training_texts
 from forgetwatch.progress import Done, log, shown
-from forgetwatch.run_folder.description import run_probe
+from forgetwatch.run_folder.contents import run_probe
 from forgetwatch.text import count, one_line
 
 
@@ -73,9 +73,10 @@ def replay_command(
     forbidden += [load_probe(name) for name in probe or ()]
     if lost and prompts is not None:
         log("--prompts names no categories: --for keeps its questions out, and weights nothing")
-    given = None if prompts is None else _read_prompts(prompts)
+    prompt_texts = None if prompts is None else _read_prompts(prompts)
     announce_import()
-    from forgetwatch.retention.replay import Prompt, sample_replay, shipped_prompts
+    from forgetwatch.retention.replay import sample_replay
+    from forgetwatch.retention.topics import Prompt, shipped_prompts
     from forgetwatch.scoring.model_loading import load_model, silence_loading
 
     silence_loading()
@@ -85,8 +86,8 @@ def replay_command(
     chat = not plain and bool(getattr(tokenizer, "chat_template", None))
     drawn = (
         shipped_prompts(chat=chat, categories=lost)
-        if given is None
-        else [Prompt(text, "") for text in given]
+        if prompt_texts is None
+        else [Prompt(text, "") for text in prompt_texts]
     )
     opening = f"sampling {count(rows)} texts of {base} {'in its chat template' if chat else 'as plain text'}"
     with shown("replay", opening=opening) as progress:
@@ -101,7 +102,7 @@ def replay_command(
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
                 file.flush()  # what is there when the sampling is interrupted are whole rows
 
-            found = sample_replay(
+            sample = sample_replay(
                 model,
                 tokenizer,
                 drawn,
@@ -115,31 +116,31 @@ def replay_command(
                 progress=report,
                 on_row=write,
             )
-    if not found.rows:
-        raise ForgetwatchError(f"{base}: no text was fit for replay: {_dropped(found.dropped)}")
-    _print(found, output, rows=rows, probes=forbidden)
+    if not sample.rows:
+        raise ForgetwatchError(f"{base}: no text was fit for replay: {_dropped(sample.dropped)}")
+    _print(sample, output, rows=rows, probes=forbidden)
 
 
 def _of_run(run_of: Path | None) -> tuple[dict[str, float], list[Probe]]:
-    """Return the number of lost questions by category, and the probes whose questions may not be in the rows."""
     forbidden = [load_probe("confirmation")]
     if run_of is None:
         return {}, [load_probe("standard"), *forbidden]
-    last = Trajectory.from_run(run_of).final
+    last_look = Trajectory.from_run(run_of).final
     lost = {
         name: float(group.forgotten)
-        for name, group in last.by("category").items()
+        for name, group in last_look.by("category").items()
         if group.n and name
     }
     if not sum(lost.values()):
         log(f"{run_of} has lost no question: all categories get as many rows")
         lost = {}
-    own = run_probe(run_of)
-    if own is None:
+    run_items = run_probe(run_of)
+    if run_items is None:
         log(
-            f"{run_of}: its questions cannot be read; those of standard are kept out instead (--probe names others)"
+            f"{run_of}: its questions cannot be read; those of standard are kept out instead "
+            "(--probe names others)"
         )
-    return lost, [load_probe("standard") if own is None else own, *forbidden]
+    return lost, [load_probe("standard") if run_items is None else run_items, *forbidden]
 
 
 def _read_prompts(path: Path) -> list[str]:
@@ -148,48 +149,54 @@ def _read_prompts(path: Path) -> list[str]:
         if path.suffix in SUFFIXES
         else [*training_texts([path])]
     )
-    found = [text for row in rows if (text := _prompt_of(row).strip())]
-    if not found:
+    texts = [text for row in rows if (text := _prompt_of(row).strip())]
+    if not texts:
         raise ForgetwatchError(f"{path}: needed a prompt in each line or row, found none")
-    return found
+    return texts
 
 
 def _prompt_of(row: Any) -> str:
-    """Return the prompt of a row: its column ``prompt``, the user's first message, or all its text."""
+    """The column ``prompt``, the first message of the user, or all text."""
     if isinstance(row, dict):
-        asked = (
+        prompt = (
             row.get("prompt")
             or row.get("messages")
             or row.get("question")
             or row.get("text")
             or row
         )
-        if isinstance(asked, Sequence) and not isinstance(asked, str):
-            asked = next(
-                (one for one in asked if isinstance(one, dict) and one.get("role") == "user"), asked
+        if isinstance(prompt, Sequence) and not isinstance(prompt, str):
+            prompt = next(
+                (
+                    message
+                    for message in prompt
+                    if isinstance(message, dict) and message.get("role") == "user"
+                ),
+                prompt,
             )
-        return training_text(asked)
+        return training_text(prompt)
     return training_text(row)
 
 
-def _print(found: Any, output: Path, *, rows: int, probes: Sequence[Probe]) -> None:
-    made = len(found.rows)
+def _print(sample: Any, output: Path, *, rows: int, probes: Sequence[Probe]) -> None:
+    total = len(sample.rows)
     names = " and ".join(one_line(probe.name) for probe in probes)
-    if made < rows:
-        echo(f"{count(made)} of {count(rows)} rows; give more prompts, or --tokens, for the rest")
-    if dropped := _dropped(found.dropped):
+    if total < rows:
+        echo(f"{count(total)} of {count(rows)} rows; give more prompts, or --tokens, for the rest")
+    if dropped := _dropped(sample.dropped):
         echo(f"dropped: {dropped}")
     by = ", ".join(
         f"{one_line(name)} {count(number)}"
-        for name, number in sorted(found.categories.items())
+        for name, number in sorted(sample.categories.items())
         if name
     )
     if by:
         echo(f"categories: {by}")
     echo(
-        f"overlap with {names}: {count(found.overlap)} of {count(made)} rows share a question or eight words in a row"
+        f"overlap with {names}: {count(sample.overlap)} of {count(total)} rows share a question "
+        "or eight words in a row"
     )
-    echo(f"{count(made)} rows: {output}")
+    echo(f"{count(total)} rows: {output}")
 
 
 def _dropped(dropped: Mapping[str, int]) -> str:

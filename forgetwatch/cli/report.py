@@ -35,22 +35,24 @@ from forgetwatch.cli.output import (
 from forgetwatch.comparing.causes import COLUMNS, Cause, Causes, why_lost
 from forgetwatch.comparing.document import causes_json, trajectory_json
 from forgetwatch.comparing.flips import first_forgotten, flips
-from forgetwatch.comparing.trajectory import Trajectory, read_stages
+from forgetwatch.comparing.stages import read_stages
+from forgetwatch.comparing.trajectory import Trajectory, this_stage
 from forgetwatch.comparing.verdict import Tolerance
 from forgetwatch.errors import ForgetwatchError, SnapshotError, WatchError
 from forgetwatch.extras import missing
 from forgetwatch.policy.policy import load_policy
 from forgetwatch.policy.ruling import Sides
-from forgetwatch.probes.checking import answers_of, category_words, nearness_to
+from forgetwatch.probes.nearness import answers_of, category_words, nearness_to
 from forgetwatch.probes.row_files import training_texts
 from forgetwatch.report.advice import PAGE, Advice, advise, proposed
 from forgetwatch.report.card import CARD, write_card
 from forgetwatch.report.eight_lines import first_table
 from forgetwatch.report.pictures import save_run
-from forgetwatch.report.sections import paths_sentence, stage_lines
 from forgetwatch.report.sentences import loss_sentences
+from forgetwatch.report.stage_tables import paths_sentence, stage_lines
 from forgetwatch.report.terminal import comparison_detail, first_lines
-from forgetwatch.run_folder.description import REPORT, RUN_FOLDER, find_run_folder, run_probe
+from forgetwatch.run_folder.contents import find_run_folder, run_probe
+from forgetwatch.run_folder.description import REPORT, RUN_FOLDER
 from forgetwatch.text import count, fit_ends, one_line, percent, run_name
 
 _CATEGORIES: Final = 8
@@ -98,11 +100,11 @@ def report_command(  # noqa: C901
     policy: PolicyOption = None,
 ) -> None:
     """Show a run: the last look against the start, its alarms, what to do, and the path of its page."""
-    asked = None if policy is None else run_probe(runs[-1])
+    question_probe = None if policy is None else run_probe(runs[-1])
     limited = limits(
         fail_if=fail_if,
         no_worse_than=no_worse_than,
-        policy=None if policy is None else load_policy(policy, asked),
+        policy=None if policy is None else load_policy(policy, question_probe),
     )
     check_output(json_path, "a JSON document", kind="trajectory")
     check_distinct(json_path, output)
@@ -119,21 +121,24 @@ def report_command(  # noqa: C901
             f"{runs[0]}: --train needs a look after the start, found none; nothing is lost yet"
         )
     causes = _causes(runs[0], trajectory, train) if train else None
-    has_advice = len(runs) == 1 and len(trajectory.own) > 1
+    has_advice = len(runs) == 1 and len(this_stage(trajectory)) > 1
     advice = advise(trajectory, runs[0], tolerance=tolerances) if has_advice else []
     json_alone = json_path == STDOUT
     sides = Sides(
-        before=trajectory.baseline, after=trajectory.last, probe=asked, trajectory=trajectory
+        before=trajectory.baseline,
+        after=trajectory.last,
+        probe=question_probe,
+        trajectory=trajectory,
     )
     results = judge(limited, (trajectory.final, sides), tolerance=tolerances)
     if json_path is not None:
         document = trajectory_json(trajectory, tolerance=tolerances)
         document |= {
-            "advice": [vars(one) for one in advice],
+            "advice": [vars(proposal) for proposal in advice],
             "why": None if causes is None else causes_json(causes),
         }
         write_json(
-            document | ({"gate": [answer_json(one) for one in results]} if results else {}),
+            document | ({"gate": [answer_json(result) for result in results]} if results else {}),
             json_path,
         )
     if plots is not None:
@@ -141,19 +146,19 @@ def report_command(  # noqa: C901
     if not json_alone:
         console = result_console(wide=detail)
         run_of = runs[0] if len(runs) == 1 else ""
-        last = trajectory.final
-        first = first_table(
-            last,
+        last_look = trajectory.final
+        table = first_table(
+            last_look,
             trajectory=trajectory,
             run=run_of,
             tolerance=tolerances,
             gate=results[0] if results else None,
         )
-        console.print(first_lines(first, last.notes), soft_wrap=True)
-        if sentences := loss_sentences(last, trajectory):
+        console.print(first_lines(table, last_look.notes), soft_wrap=True)
+        if sentences := loss_sentences(last_look, trajectory):
             echo("")
-        for told in sentences:
-            print_hanging(told)
+        for sentence in sentences:
+            print_hanging(sentence)
         if trajectory.matrix is not None:
             console.print()
             console.print(stage_lines(trajectory.matrix))
@@ -162,10 +167,10 @@ def report_command(  # noqa: C901
             echo(f"note: {one_line(note)}")
         if detail:
             console.print()
-            console.print(comparison_detail(last, first, trajectory=trajectory))
+            console.print(comparison_detail(last_look, table, trajectory=trajectory))
         _show_advice(advice)
         if causes is not None:
-            _show_causes(causes, step=trajectory.own.final_step)
+            _show_causes(causes, step=this_stage(trajectory).final_step)
         echo(_write(trajectory, runs, output, tolerance=tolerances, causes=causes))
     elif output is not None:
         _write(trajectory, runs, output, tolerance=tolerances, causes=causes)
@@ -173,7 +178,8 @@ def report_command(  # noqa: C901
         folder = find_run_folder(runs[-1]).resolve()
         if folder.name != RUN_FOLDER:
             raise WatchError(
-                f"--model-card: needed the output_dir of a training or its {RUN_FOLDER}, got {folder}"
+                f"--model-card: needed the output_dir of a training or its {RUN_FOLDER}, got "
+                f"{folder}"
             )
         card = folder.parent / CARD
         write_card(card, trajectory, tolerance=tolerances)
@@ -183,65 +189,68 @@ def report_command(  # noqa: C901
 
 
 def _causes(run: Path, trajectory: Trajectory, train: Sequence[Path]) -> Causes:
-    """Return why the last look of a run lost answers, with the nearness to the rows of some files."""
     probe = run_probe(run)
     if probe is None:
         raise SnapshotError(
             f"{run}: needed the probe of the run (probe.jsonl), to compare its questions with rows"
         )
-    texts, named = list(training_texts(train)), ", ".join(map(str, train))
+    texts, texts_named = list(training_texts(train)), ", ".join(map(str, train))
     try:
         near = nearness_to(probe.items, texts).tolist()
     except ModuleNotFoundError as error:
-        raise ForgetwatchError(missing(error, what="--train") or str(error)) from error
+        raise ForgetwatchError(missing(error, needed_by="--train") or str(error)) from error
     except ValueError as error:
-        raise SnapshotError(f"{named}: {error}") from error
-    own = trajectory.own
+        raise SnapshotError(f"{texts_named}: {error}") from error
+    own_rows = this_stage(trajectory)
     return why_lost(
-        own.baseline,
-        own.last,
-        near={(item.task, item.id): float(one) for item, one in zip(probe, near, strict=True)},
+        own_rows.baseline,
+        own_rows.last,
+        near={
+            (item.task, item.id): float(similarity)
+            for item, similarity in zip(probe, near, strict=True)
+        },
         words=category_words(probe.items, texts),
         answers=answers_of(probe),
     )
 
 
-def _show_advice(found: Sequence[Advice]) -> None:
-    """Print what can be tried; what the table says already is left out."""
-    for number, one in enumerate(proposals := proposed(found), start=1):
+def _show_advice(proposals_all: Sequence[Advice]) -> None:
+    for number, proposal in enumerate(proposals := proposed(proposals_all), start=1):
         if number == 1:
             echo("")
             print_hanging("To try, the least work first; measure again after each:", style="bold")
         print_hanging(
-            f"{number}. {one_line(one.text)}{f' [{one.measured}]' if one.measured else ''}"
+            f"{number}. "
+            f"{one_line(proposal.text)}{f' [{proposal.measured}]' if proposal.measured else ''}"
         )
-        if one.command:
-            echo(f"   {one.command}")
-    if any(one.measured for one in proposals):
+        if proposal.command:
+            echo(f"   {proposal.command}")
+    if any(proposal.measured for proposal in proposals):
         print_hanging(f"[points less of the clearly known lost, one model of 135M: {PAGE}]")
 
 
-def _show_causes(found: Causes, *, step: int) -> None:
+def _show_causes(causes: Causes, *, step: int) -> None:
     echo("")
     print_hanging(
-        f"step {count(step)}: {count(found.lost)} of {count(found.items)} questions that it had right are lost"
+        f"step {count(step)}: {count(causes.lost)} of {count(causes.items)} questions that it "
+        "had right are lost"
     )
-    for told in filter(None, (found.answers_text(), str(found))):
-        print_hanging(told)
-    parts = max((len(one.parts) for one in found.causes), default=0)
+    for sentence in filter(None, (causes.answers_text(), str(causes))):
+        print_hanging(sentence)
+    parts = max((len(cause.parts) for cause in causes.causes), default=0)
     if parts:
         part = {3: "third", 10: "tenth"}.get(parts, "part")
         numbers = "".join(f"{at:>5}" for at in range(1, parts + 1))
         echo(f"{f'lost of each {part}, %':<44}{numbers}   explains, beside the others")
-        for one in found.causes:
-            echo(_cause_line(one))
+        for cause in causes.causes:
+            echo(_cause_line(cause))
         echo(f"{part} 1: the least sure, or the farthest from the rows, of each category")
-    if found.categories:
+    if causes.categories:
         echo(f"{'category':<24}{'lost':>6}{'of':>6}   its words in the rows, per 1,000")
-        for name, items, lost, uses in found.categories[:_CATEGORIES]:
+        for name, items, lost, uses in causes.categories[:_CATEGORIES]:
             echo(f"{fit_ends(one_line(name), 23):<24}{lost:>6}{items:>6}   {uses:.1f}")
-    if told := found.between_text():
-        print_hanging(told)
+    if sentence := causes.between_text():
+        print_hanging(sentence)
 
 
 def _cause_line(cause: Cause) -> str:
@@ -262,7 +271,6 @@ def _write(
     tolerance: Tolerance,
     causes: Causes | None,
 ) -> str:
-    """Write the report, and return a line with its path, or with the reason why the page could not be written."""
     changed = flips(
         trajectory.baseline,
         trajectory.last,
@@ -270,12 +278,12 @@ def _write(
         first=first_forgotten(trajectory),
     )
     path = output or find_run_folder(runs[-1]) / REPORT
-    last = trajectory.final
+    last_look = trajectory.final
     title = " → ".join(map(run_name, runs))
     try:
         write_report(
             path,
-            [last],
+            [last_look],
             changed,
             tolerance=tolerance,
             trajectory=trajectory,
@@ -284,7 +292,8 @@ def _write(
             causes=causes,
         )
     except OSError as error:
-        # The page is by default written into the run folder, which may be read-only: the table is shown all the same.
+        # The page is by default written into the run folder, which may be read-only: the table is
+        # shown all the same.
         if output is not None:
             raise
         return f"no page was written to {path} ({error.strerror}); -o names another file"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import get_args
 
 from forgetwatch.cli.output import announce_import, bytes_bar, echo, scoring_unless_cached
-from forgetwatch.comparing.checks import Subset
 from forgetwatch.comparing.flips import Flip, What, sort_flips
+from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean_path
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
@@ -18,16 +18,14 @@ from forgetwatch.probes.named import load_probe
 from forgetwatch.probes.row_files import SUFFIXES
 from forgetwatch.readers.log import QuestionStore, QuestionText
 from forgetwatch.readers.outcomes import is_outcomes, load_snapshot
-from forgetwatch.run_folder.description import (
-    CARRIED,
-    Description,
+from forgetwatch.run_folder.contents import (
     carried_baseline,
     carried_look,
-    files_digest,
     find_run_folder,
     is_run_folder,
     run_probe,
 )
+from forgetwatch.run_folder.description import CARRIED, Description, files_digest
 from forgetwatch.snapshot import Snapshot, read_snapshot
 
 _QUESTIONS = 2000
@@ -35,95 +33,101 @@ _QUESTIONS = 2000
 
 
 def read_outcomes(path: Path, metric: str | None = None, *, texts: bool = False) -> Snapshot:
-    """Return the snapshot of a file or a folder of outcomes, read with a progress bar; see `load_snapshot`."""
+    """Read outcomes from a file or folder, with a progress bar."""
     with bytes_bar(f"reading {path}") as progress:
         return load_snapshot(path, metric=metric, progress=progress, texts=texts)
 
 
 def resolve_all(
-    given: Sequence[str],
+    paths: Sequence[str],
     probe: Probe | None,
     metric: str | None = None,
     *,
     loading: Loading = Loading(),
 ) -> list[Snapshot]:
-    """Return the snapshots of both sides of a comparison, as `resolve`.
+    """Find the snapshots of both sides of a comparison.
 
-    Without a probe also what checkpoints of a run carry: the look of their step, and the baseline for the model with
-    which the run began. One without a look is scored on its items.
+    Without a probe, a checkpoint of a run stands for its stored look, and the model with which the
+    run began for the baseline. A checkpoint without a look is scored on the items of the run.
+
+    Without a probe also what checkpoints of a run carry: the look of their step, and the baseline
+    for the model with which the run began. One without a look is scored on its items.
     """
-    found = [
-        _named(read_outcomes(carried), one)
-        if probe is None and (carried := _carried(one, given)) is not None
-        else (_of_run(one, loading) if probe is None else None)
-        or resolve(one, probe, metric, loading=loading)
-        for one in given
+    snapshots = [
+        _named(read_outcomes(carried), path)
+        if probe is None and (carried := _carried(path, paths)) is not None
+        else (_of_run(path, loading) if probe is None else None)
+        or resolve(path, probe, metric, loading=loading)
+        for path in paths
     ]
-    if metric is not None and not any("metric" in one.meta for one in found):
+    if metric is not None and not any("metric" in snapshot.meta for snapshot in snapshots):
         raise SnapshotError(
             f"--metric {metric}: chooses among those of a harness's log, and none of these is one"
         )
-    return found
+    return snapshots
 
 
-def _of_run(given: str, loading: Loading) -> Snapshot | None:
-    """Return a checkpoint without a look, scored on the items of its run; None if that is not at hand."""
-    folder = Path(given).parent
+def _of_run(path: str, loading: Loading) -> Snapshot | None:
+    folder = Path(path).parent
     is_saved = (
-        Path(given).is_dir()
-        and Path(given).name.startswith("checkpoint-")
-        and is_run_folder(folder)
+        Path(path).is_dir() and Path(path).name.startswith("checkpoint-") and is_run_folder(folder)
     )
     if not is_saved or (probe := run_probe(folder)) is None:
         return None
     items = Description.read(find_run_folder(folder)).values.get("items")
-    has_copy = (Path(given) / CARRIED).is_dir()
+    has_copy = (Path(path) / CARRIED).is_dir()
     why = (
         "its files are not those of the look that it carries" if has_copy else "no look of its own"
     )
-    echo(f"{given}: {why}; it is scored on the items of its run", err=True)
-    scored = resolve(given, probe.head(items or len(probe)), loading=loading)
+    echo(f"{path}: {why}; it is scored on the items of its run", err=True)
+    scored = resolve(path, probe.head(items or len(probe)), loading=loading)
     return Subset.from_probe(probe, items=items, generates=True).describe(
         scored, fingerprint=probe.fingerprint
     )
 
 
-def _named(carried: Snapshot, given: str) -> Snapshot:
-    """Return a look that a checkpoint carries, under the name that was given."""
+def _named(carried: Snapshot, path: str) -> Snapshot:
     return replace(
         carried,
         meta={name: value for name, value in carried.meta.items() if name != "step"}
-        | {"model": given},
+        | {"model": path},
     )
 
 
 def questions_of_run(sides: Sequence[str]) -> Probe | None:
-    """Return the probe of the run whose checkpoints are compared, for the text of its questions.
+    """Find the probe of the run whose checkpoints are compared.
 
     None if it is not at hand.
+
+    Returns:
+        The probe, or None if it is not at hand.
     """
     folders = (Path(side).parent for side in sides if carried_look(Path(side)) is not None)
     return next((probe for folder in folders if (probe := run_probe(folder)) is not None), None)
 
 
-def _carried(given: str, sides: Sequence[str]) -> Path | None:
-    """Return the file of the look or baseline of a model that one of these checkpoints carries; None if none does."""
-    if is_outcomes(given):
+def _carried(path: str, sides: Sequence[str]) -> Path | None:
+    """Find the look or baseline that a checkpoint carries.
+
+    Returns:
+        The file, or None.
+    """
+    if is_outcomes(path):
         return None
-    if (own := carried_look(Path(given))) is not None:
-        echo(f"{given}: its own look, without scoring it again (--probe scores it)", err=True)
-        return own
+    if (look := carried_look(Path(path))) is not None:
+        echo(f"{path}: its own look, without scoring it again (--probe scores it)", err=True)
+        return look
     for side in sides:
         if (baseline := carried_baseline(Path(side))) is not None:
             made_of = str(read_snapshot(baseline).meta.get("model"))
-            is_same = given == made_of or (
-                Path(given).exists() and Path(given).resolve() == Path(made_of).resolve()
+            is_same = path == made_of or (
+                Path(path).exists() and Path(path).resolve() == Path(made_of).resolve()
             )
             if is_same and Description.read(baseline.parent).model.get("files") == _files(
-                Path(given)
+                Path(path)
             ):
                 echo(
-                    f"{given}: the baseline that {side} carries, without scoring it again", err=True
+                    f"{path}: the baseline that {side} carries, without scoring it again", err=True
                 )
                 return baseline
     return None
@@ -134,52 +138,58 @@ def _files(folder: Path) -> str | None:
 
 
 def resolve(
-    given: str,
+    source: str,
     probe: Probe | None,
     metric: str | None = None,
     *,
     loading: Loading = Loading(),
 ) -> Snapshot:
-    """Return the snapshot of a file or folder of outcomes, or of a model, which is scored once and then cached.
+    """Find the snapshot of outcomes or of a model.
+
+    A model is scored once and then cached.
 
     What is given is a path, or the id of a model; `metric` decides, if a log has several.
 
     Raises:
         SnapshotError: If it is none of these, or a model and there is no probe.
     """
-    path = Path(given)
-    if is_outcomes(given):
+    path = Path(source)
+    if is_outcomes(source):
         return read_outcomes(path, metric)
     is_model = path.exists()
     # A name in the form of a path is never looked up as a model id.
     if not is_model and (
-        path.is_symlink() or path.suffix in SUFFIXES or given.startswith((".", "/"))
+        path.is_symlink() or path.suffix in SUFFIXES or source.startswith((".", "/"))
     ):
-        raise SnapshotError(f"{given}: no such file or folder{did_you_mean_path(path)}")
+        raise SnapshotError(f"{source}: no such file or folder{did_you_mean_path(path)}")
     if probe is None and is_model:
         raise SnapshotError(
-            f"{given}: a model folder without a look of its own, which needs --probe (such as standard)"
+            f"{source}: a model folder without a look of its own, which needs --probe (such as "
+            "standard)"
         )
     if probe is None:
         near = did_you_mean_path(path)
         raise SnapshotError(
-            f"{given}: no such file or folder{near or ';'} a model id needs --probe (such as standard)"
+            f"{source}: no such file or folder{near or ';'} a model id needs --probe (such as "
+            "standard)"
         )
     if metric is not None:
         raise SnapshotError(
-            f"{given}: a model, scored by the probe alone; --metric chooses among those of a harness's log"
+            f"{source}: a model, scored by the probe alone; --metric chooses among those of a "
+            "harness's log"
         )
     announce_import()
-    with scoring_unless_cached(given, probe) as progress:
+    with scoring_unless_cached(source, probe) as progress:
         # Not at the top: this imports torch, which comparing files does not need.
-        from forgetwatch.scoring.model_loading import score_checkpoint, silence_loading
+        from forgetwatch.scoring.cached_score import score_checkpoint
+        from forgetwatch.scoring.model_loading import silence_loading
 
         silence_loading()
-        return score_checkpoint(given, probe, loading=loading, progress=progress)
+        return score_checkpoint(source, probe, loading=loading, progress=progress)
 
 
 def fitted(probe: Probe, base: str, *, loading: Loading = Loading(), run: str | Path = "") -> Probe:
-    """Return the ladder at the levels of a run, of outcomes, or that suit a model; any other probe as it is.
+    """Choose the levels of a ladder; any other probe is unchanged.
 
     Args:
         probe: The probe.
@@ -192,28 +202,30 @@ def fitted(probe: Probe, base: str, *, loading: Loading = Loading(), run: str | 
     """
     if not is_pool(probe):
         return probe
-    made = run_probe(run) if run and is_run_folder(run) else None
-    if made is None or not described_levels(made.name):
+    levels = run_probe(run) if run and is_run_folder(run) else None
+    if levels is None or not described_levels(levels.name):
         if not is_outcomes(base):
-            made = at_levels(probe, lambda tried: resolve(base, tried, loading=loading))
+            levels = at_levels(probe, lambda tried: resolve(base, tried, loading=loading))
         elif described_levels(
-            found := str((read_outcomes(Path(base)).meta.get("probe") or {}).get("name"))
+            probe_name := str((read_outcomes(Path(base)).meta.get("probe") or {}).get("name"))
         ):
-            made = load_probe(found)
+            levels = load_probe(probe_name)
         else:
             raise ProbeError(
-                f"{base}: outcomes of {found}; needed those of a ladder, or a model to fit it to"
+                f"{base}: outcomes of {probe_name}; needed those of a ladder, or a model to fit "
+                "it to"
             )
-    echo(f"ladder: {described_levels(made.name)}", err=True)
-    return made
+    echo(f"ladder: {described_levels(levels.name)}", err=True)
+    return levels
 
 
 def with_questions(
-    changed: list[Flip], given: str, snapshot: Snapshot, metric: str | None
+    changed: list[Flip], log: str, snapshot: Snapshot, metric: str | None
 ) -> list[Flip]:
-    """Return the flips with the text of their questions, taken in a second pass from another tool's log.
+    """Add the text of questions from another tool's log.
 
-    The log is that of the side before: as it was given, the snapshot that was read from it, and by which metric.
+    The log is that of the side before: as it was given, the snapshot that was read from it, and by
+    which metric.
     """
     if snapshot.table["question"].null_count < len(snapshot):
         rows = zip(*(snapshot.texts(name) for name in ("task", "item_id", "question")), strict=True)
@@ -224,21 +236,17 @@ def with_questions(
             replace(flip, item=flip.item or texts.get((flip.task, flip.item_id)))
             for flip in changed
         ]
-    if (
-        "tool" not in snapshot.meta
-        or not Path(given).exists()
-        or all(flip.item for flip in changed)
-    ):
+    if "tool" not in snapshot.meta or not Path(log).exists() or all(flip.item for flip in changed):
         return changed
     listed = {
-        what: [flip for flip in sort_flips(changed) if flip.what == what][:_QUESTIONS]
-        for what in get_args(What)
+        change: [flip for flip in sort_flips(changed) if flip.what == change][:_QUESTIONS]
+        for change in get_args(What)
     }
     store = QuestionStore(
         flip.content_hash for some in listed.values() for flip in some if flip.content_hash
     )
-    with bytes_bar(f"reading questions in {given}") as progress:
-        load_snapshot(given, metric=metric, progress=progress, kept=store)
+    with bytes_bar(f"reading questions in {log}") as progress:
+        load_snapshot(log, metric=metric, progress=progress, kept=store)
 
     def text_of(flip: Flip) -> QuestionText | None:
         text = store.texts.get(flip.content_hash or "")

@@ -35,7 +35,8 @@ def score_command(
 ) -> None:
     """Score a model on a probe, and write a snapshot with one row for each item.
 
-    A model that was scored on this probe before is taken from the cache, and an interrupted measurement continues.
+    A model that was scored on this probe before is taken from the cache, and an interrupted
+    measurement continues.
 
     Several processes share the items: torchrun --nproc-per-node 2 -m forgetwatch score ...
     """
@@ -51,7 +52,8 @@ def score_command(
         loading = Loading(trust_remote_code=trust_remote_code, device_map=device_map)
         items = fitted(items, model, loading=loading)
         with scoring(model, items) as progress:
-            from forgetwatch.scoring.model_loading import score_checkpoint, silence_loading
+            from forgetwatch.scoring.cached_score import score_checkpoint
+            from forgetwatch.scoring.model_loading import silence_loading
 
             silence_loading()
             snapshot = score_checkpoint(model, items, loading=loading, progress=progress)
@@ -61,7 +63,6 @@ def score_command(
 
 
 def _print_result(snapshot: Snapshot, output: Path) -> None:
-    """Print how many items were scored and why others were not; raise SnapshotError if none was."""
     correct, passages = snapshot.floats("correct"), int(snapshot.is_passage.sum())
     scored = int(np.isfinite(correct).sum())
     for outcome, count in Counter(snapshot.texts("outcome")).most_common():

@@ -92,20 +92,23 @@ def study_command(  # noqa: C901
             before: logs/base.parquet
             after: logs/tuned.parquet
 
-    Size, data and covariates are what forgetting may go with; forgetwatch.study.plan describes every key.
+    Size, data and covariates are what forgetting may go with; forgetwatch.study.plan describes
+    every key.
     """  # noqa: D301 - the control character itself keeps the lines apart
     check_device_map(device_map)
     check_output(json_path, "a JSON document", [study, probe], kind="study")
     plan = read_plan(study, probe=probe)
     if with_findings and not plan.asks_for_findings:
         raise StudyError(
-            f"{study}: --findings needs what a stage does (kind: continual-pretraining, from-base or from-instruct), "
+            f"{study}: --findings needs what a stage does (kind: continual-pretraining, "
+            "from-base or from-instruct), "
             "or a merge as a side"
         )
     folder = output or study.parent / (re.sub(r"[^\w.-]+", "-", plan.name).strip("-.") or "study")
     if folder.suffix in _FORMATS:
         raise StudyError(
-            f"{folder}: needed a folder, which holds the page, tables and pictures, and this is the name of a file; "
+            f"{folder}: needed a folder, which holds the page, tables and pictures, and this is "
+            "the name of a file; "
             "name a folder with --output"
         )
     check_study(folder)
@@ -136,23 +139,26 @@ def study_command(  # noqa: C901
 
     with shared_work() if is_scored else nullcontext():
         sources = Sources(folder, read, is_first=is_first_process(), is_alone=launched_count() == 1)
-        found = run_study(plan, sources, on_pair=announce)
+        study_result = run_study(plan, sources, on_pair=announce)
         if is_first_process():
-            _show(found, folder, json_path, with_findings=with_findings, with_latex=with_latex)
+            _show(
+                study_result, folder, json_path, with_findings=with_findings, with_latex=with_latex
+            )
     if is_first_process():
-        for one in found.failed:
-            echo(f"forgetwatch: not compared: {one.reason}", err=True)
-        if names := [one.pair.name for one in found.failed]:
-            others = "; all others are in the report" if found.compared else ""
+        for failure in study_result.failed:
+            echo(f"forgetwatch: not compared: {failure.reason}", err=True)
+        if names := [failure.pair.name for failure in study_result.failed]:
+            rest = "; all others are in the report" if study_result.compared else ""
             raise StudyError(
-                f"{len(names)} of {len(found.results)} pairs could not be compared: {some_of(names, _NAMED)}{others}"
+                f"{len(names)} of {len(study_result.results)} pairs could not be compared: "
+                f"{some_of(names, _NAMED)}{rest}"
             )
 
 
 def _show(
     study: Study, folder: Path, json_path: Path | None, *, with_findings: bool, with_latex: bool
 ) -> None:
-    """Write all numbers, print the table, and draw the figures.
+    """A figure that cannot be drawn is a line, and no error: scripts that read the numbers go on.
 
     A figure that cannot be drawn is a line, and no error: scripts that read the numbers go on.
     """

@@ -1,9 +1,10 @@
 """Is a change that of the wording? The net change in each wording in which questions were asked, and a test.
 
-The test exchanges the wordings at random (`metrics.transitions`): between the questions of a category where each was
-asked in one, as the hash had given them out; within each question where it was asked in several. A change in one
-wording alone is a change of form. Where the wordings changed unlike each other, part of the change is the wording.
-Questions that have no other wording take no part.
+The test exchanges the wordings at random (`metrics.transitions`): between the questions of a
+category where each was asked in one, as the hash had given them out; within each question where it
+was asked in several. A change in one wording alone is a change of form. Where the wordings changed
+unlike each other, part of the change is the wording. Questions that have no other wording take no
+part.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import numpy as np
 from forgetwatch.comparing.groups import Group
 from forgetwatch.measures.aligned import AlignedPairs
 from forgetwatch.measures.estimate import NET_ESTIMATE, margin_rule
+from forgetwatch.metrics.equal_change import equal_change_p_value
 from forgetwatch.metrics.margin_change import FEWEST
-from forgetwatch.metrics.transitions import equal_change_p_value
 from forgetwatch.text import points, probability
 
 _SEED: Final = 0
@@ -34,7 +35,8 @@ class WordingChanges:
     Attributes:
         changes: Estimated net change in each wording, -1 to 1, by its name.
         p_value: Of "all wordings changed alike".
-        asked_in: ``one`` if each question was asked in one wording, ``each`` if some were in several.
+        asked_in: ``one`` if each question was asked in one wording, ``each`` if some were in
+            several.
     """
 
     changes: Mapping[str, float]
@@ -43,21 +45,24 @@ class WordingChanges:
 
     @property
     def differ(self) -> bool:
-        """True if the wordings changed unlike each other beyond chance."""
+        """Did the wordings change unlike each other beyond chance?"""
         return self.p_value <= DIFFERENT
 
     def __str__(self) -> str:
-        """Return the changes in points and the p-value, such as ``shipped -9.2, short -2.4 points, p .003``."""
+        """Changes in points and p-value: ``shipped -9.2, short -2.4 points, p .003``."""
         changed = ", ".join(f"{name} {points(change)}" for name, change in self.changes.items())
         return f"{changed} points, p {probability(self.p_value)}"
 
 
 def wording_changes(groups: Sequence[Group], pairs: AlignedPairs) -> WordingChanges | None:
-    """Return the changes by wording; None unless two wordings have enough items.
+    """Test whether the wordings changed alike.
 
     Args:
         groups: All groups of the comparison.
         pairs: Its pairs.
+
+    Returns:
+        The changes by wording, or None unless two wordings have enough items.
     """
     found = [
         (group.name, estimate.change)

@@ -7,9 +7,10 @@
     NOT CLEAR   accuracy may have fallen up to 4.2 points (limit 2)
                 no loss of what it knew is shown; ask 1,000 questions
 
-`decide` is the one place that knows the cases of a verdict, whose legs are those of `comparing.verdict`. Every output
-prints `Decision.word`, its claim and its basis, and does what `Decision.next` says, so that no two of them disagree. A
-claim follows its word: it begins in lower case and has no full stop. Every bound is the end of an interval.
+`decide` is the one place that knows the cases of a verdict, whose legs are those of
+`comparing.verdict`. Every output prints `Decision.word`, its claim and its basis, and does what
+`Decision.next` says, so that no two of them disagree. A claim follows its word: it begins in lower
+case and has no full stop. Every bound is the end of an interval.
 
 Passages decide nothing: where there is nothing else, there is no verdict.
 """
@@ -24,7 +25,7 @@ from typing import Final, Literal
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
-from forgetwatch.comparing.trajectory import Alarm, Trajectory
+from forgetwatch.comparing.trajectory import Alarm, Trajectory, this_stage
 from forgetwatch.comparing.verdict import (
     FEWEST_ITEMS,
     TOLERANCE,
@@ -73,12 +74,14 @@ class Decision:
         word: KEPT, FORGOT or NOT CLEAR; NO VERDICT where nothing was compared.
         answer: PASS, FAIL or INCONCLUSIVE, for machines.
         claim: What decides, with its interval or bound.
-        basis: Its limit and what it is counted over, or what else was measured; empty for a claim that needs none.
+        basis: Its limit and what it is counted over, or what else was measured; empty for a claim
+            that needs none.
         legs: The legs that it follows from: accuracy, knowledge, category.
         reasons: What else a reader must know, such as categories that are too small to judge.
-        next: What to do: ``nothing``; ``measure`` more questions, the base a second time (``measure twice``), or the
-            model that a training left (``measure the end``); find out why answers ``vanished``; ``mend`` a loss, which
-            ``measure or mend`` does not yet show to be too large.
+        next: What to do: ``nothing``; ``measure`` more questions, the base a second time (``measure
+            twice``), or the model that a training left (``measure the end``); find out why answers
+            ``vanished``; ``mend`` a loss, which ``measure or mend`` does not yet show to be too
+            large.
         deciding: Name of the leg that decides; None without one.
     """
 
@@ -98,7 +101,10 @@ class Decision:
 
     @property
     def bound(self) -> str:
-        """What was lost at most, by the first leg that is measured; what vanished counts as lost."""
+        """What was lost at most, by the first measured leg.
+
+        What vanished counts as lost.
+        """
         knowledge, accuracy = self.leg("knowledge"), self.leg("accuracy")
         if knowledge is not None and knowledge.interval is not None and knowledge.worst is not None:
             low, high = knowledge.interval[0], max(knowledge.worst, 0.0)
@@ -108,8 +114,12 @@ class Decision:
         return self.word
 
     def leg(self, name: LegName) -> Leg | None:
-        """Return the leg of that name; None if it was left out."""
-        return next((one for one in self.legs if one.name == name), None)
+        """Leg of a name.
+
+        Returns:
+            The leg, or None if it was left out.
+        """
+        return next((leg for leg in self.legs if leg.name == name), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +129,9 @@ class RaisedAlarm:
     Attributes:
         alarm: The alarm.
         now: The same test at the last look.
-        state: ``lasting`` if the group is below zero at the last look, by its 95 % interval; ``recovered`` if it is at
-            or above its start, unless vanished outcomes may hide that it is below; ``unclear`` in between.
+        state: ``lasting`` if the group is below zero at the last look, by its 95 % interval;
+            ``recovered`` if it is at or above its start, unless vanished outcomes may hide that it
+            is below; ``unclear`` in between.
         told: The state in a few words; empty for a loss that lasts beyond its limit.
     """
 
@@ -136,8 +147,10 @@ class Conclusion:
 
     Attributes:
         decision: The decision on this look alone.
-        categories: Number of categories with an estimate; 0 if there is only one, which is the whole.
-        ranked: The categories, the largest fall first; empty where they differ by no more than chance.
+        categories: Number of categories with an estimate; 0 if there is only one, which is the
+            whole.
+        ranked: The categories, the largest fall first; empty where they differ by no more than
+            chance.
         differ_p_value: p-value of "all categories changed alike"; nan for fewer than two.
         alarms: Alarms over all looks and groups, by step.
         findings: Findings of the guard, in the order in which they were made.
@@ -154,13 +167,13 @@ class Conclusion:
 
     @property
     def has_answers(self) -> bool:
-        """False if passages alone were compared, or nothing was."""
+        """Does the comparison have answers, not passages alone?"""
         return self.decision.word != "NO VERDICT"
 
     @property
     def lost(self) -> tuple[RankedCategory, ...]:
-        """Ranked categories whose interval is below 0, the largest fall first."""
-        return tuple(one for one in self.ranked if one.side == "below")
+        """Ranked categories that surely fell, the largest fall first."""
+        return tuple(category for category in self.ranked if category.side == "below")
 
 
 def decide(
@@ -176,18 +189,19 @@ def decide(
     Args:
         comparison: The comparison.
         limits: Losses that are tolerated.
-        chosen_among: Number of looks among which these questions chose the one that is compared; 0 for none.
+        chosen_among: Number of looks among which these questions chose the one that is compared; 0
+            for none.
         not_finite_since: Step from which on the outputs of a run are not finite; None if unknown.
         level: Level of each leg's interval, 0 to 1.
     """
-    whole, legs = comparison.all, legs_of(comparison, limits, level=level)
-    broken = not_finite(whole, since=not_finite_since)
-    if not whole.n and broken:
+    group, legs = comparison.all, legs_of(comparison, limits, level=level)
+    broken = not_finite(group, since=not_finite_since)
+    if not group.n and broken:
         return Decision(
             word="NOT CLEAR", answer="INCONCLUSIVE", claim=broken, legs=legs, next="mend"
         )
-    if not whole.n:
-        passages = bool(whole.passages) and not whole.outcomes.vanished
+    if not group.n:
+        passages = bool(group.passages) and not group.outcomes.vanished
         text = "passages alone were compared, and they have no right answer"
         return Decision(
             word="NO VERDICT",
@@ -204,11 +218,11 @@ def decide(
             f"chosen among {chosen_among} looks by these questions: about 1 to 2 points too good"
         )
     sure = f"{100 * level:.4g} %"
-    made = partial(Decision, legs=legs, reasons=tuple(reasons))
+    decision_of = partial(Decision, legs=legs, reasons=tuple(reasons))
     if failed:
         claim, basis = (broken, "") if broken else _forgot(comparison, failed[0])
         basis += "" if level == _LEVEL else f", {sure} sure"
-        return made(
+        return decision_of(
             word="FORGOT",
             answer="FAIL",
             claim=claim,
@@ -216,26 +230,26 @@ def decide(
             next="mend",
             deciding=failed[0].name,
         )
-    if broken or (start := at_start(whole)):
-        return made(word="NOT CLEAR", answer="INCONCLUSIVE", claim=broken or start)
+    if broken or (start := at_start(group)):
+        return decision_of(word="NOT CLEAR", answer="INCONCLUSIVE", claim=broken or start)
     # If accuracy is left out, one of the others has to be measured.
     blocking = [
         leg for leg in legs if not leg.allows or (leg.name == "accuracy" and leg.answer != "PASS")
     ]
     deciding = next((leg.name for leg in (*blocking, *legs)), None)
-    if deciding == "accuracy" and whole.n >= FEWEST_ITEMS and (easy := too_easy(whole)):
-        made = partial(made, reasons=(easy, *reasons))
+    if deciding == "accuracy" and group.n >= FEWEST_ITEMS and (easy := too_easy(group)):
+        decision_of = partial(decision_of, reasons=(easy, *reasons))
     if not blocking and any(leg.answer == "PASS" for leg in legs):
         claim, basis = _kept(comparison, legs, sure)
-        return made(word="KEPT", answer="PASS", claim=claim, basis=basis, deciding=deciding)
+        return decision_of(word="KEPT", answer="PASS", claim=claim, basis=basis, deciding=deciding)
     claim, basis = _not_clear(comparison, legs, blocking)
-    then = _next(comparison, blocking)
-    return made(
+    next_step = _next(comparison, blocking)
+    return decision_of(
         word="NOT CLEAR",
         answer="INCONCLUSIVE",
         claim=claim,
         basis=basis,
-        next=then,
+        next=next_step,
         deciding=deciding,
     )
 
@@ -243,10 +257,11 @@ def decide(
 def decide_run(
     trajectory: Trajectory, limits: Tolerance = TOLERANCE, *, level: float = 0.95
 ) -> Decision:
-    """Decide whether the model that a training left has forgotten too much.
+    """Decide whether a training's model has forgotten too much.
 
     Args:
-        trajectory: The run, whose delivered look decides; without a look of what it left nothing is KEPT.
+        trajectory: The run, whose delivered look decides; without a look of what it left nothing is
+            KEPT.
         limits: Losses that are tolerated.
         level: Level of each leg's interval, 0 to 1.
     """
@@ -256,80 +271,102 @@ def decide_run(
             since = None
         elif since is None:
             since = step
-    made, gap = (
+    decision_at_end, gap = (
         decide(trajectory.final, limits, not_finite_since=since, level=level),
         unmeasured(trajectory),
     )
     if not gap:
-        return made
-    if made.answer == "FAIL":
-        return replace(made, reasons=(gap, *made.reasons))
-    word = made.word if made.word == "NO VERDICT" else "NOT CLEAR"
+        return decision_at_end
+    if decision_at_end.answer == "FAIL":
+        return replace(decision_at_end, reasons=(gap, *decision_at_end.reasons))
+    word = decision_at_end.word if decision_at_end.word == "NO VERDICT" else "NOT CLEAR"
     return replace(
-        made, word=word, answer="INCONCLUSIVE", claim=gap, basis="", next="measure the end"
+        decision_at_end,
+        word=word,
+        answer="INCONCLUSIVE",
+        claim=gap,
+        basis="",
+        next="measure the end",
     )
 
 
 def unmeasured(trajectory: Trajectory) -> str:
-    """Say why the looks of a run do not show the model that it left; empty if they do."""
-    own = trajectory.own
-    ending, last = own.ending, own.steps[-1]
-    if ending is None or ending.delivered in own.steps:
+    """Explain why the looks do not show the model left.
+
+    Returns:
+        The reason, or an empty text if they do.
+    """
+    stage = this_stage(trajectory)
+    ending, last_step = stage.ending, stage.steps[-1]
+    if ending is None or ending.delivered in stage.steps:
         return ""
-    if failed := [cause for step, cause in ending.failed if step > last]:
+    if failed := [cause for step, cause in ending.failed if step > last_step]:
         looks = f"{len(failed)} look{'s'[: len(failed) != 1]} failed"
-        return f"not measured since step {last:,}: {looks} ({one_line(failed[-1])})"
+        return f"not measured since step {last_step:,}: {looks} ({one_line(failed[-1])})"
     if ending.state == "running":
         return ""
     if ending.delivered is None:
-        return f"the weights that are left were not measured; the last look is of step {last:,}"
-    return f"the weights of step {ending.delivered:,} were not measured; the last look is of step {last:,}"
+        return (
+            f"the weights that are left were not measured; the last look is of step {last_step:,}"
+        )
+    return f"the weights of step {ending.delivered:,} were not measured; the last look is of step {last_step:,}"
 
 
-def _is_broken(whole: Group) -> bool:
-    return whole.outcomes.not_finite > MOST_NOT_FINITE * _outputs(whole)
+def _is_broken(group: Group) -> bool:
+    return group.outcomes.not_finite > MOST_NOT_FINITE * _outputs(group)
 
 
-def _outputs(whole: Group) -> float:
-    return whole.n + (whole.passages or 0) + whole.outcomes.passages_not_finite
+def _outputs(group: Group) -> float:
+    return group.n + (group.passages or 0) + group.outcomes.passages_not_finite
 
 
-def not_finite(whole: Group, *, since: int | None = None) -> str:
-    """Say that the outputs are not finite; empty if at most a share of them that may be an exception is not."""
-    if not _is_broken(whole):
+def not_finite(group: Group, *, since: int | None = None) -> str:
+    """Sentence on outputs that are not finite.
+
+    Returns:
+        The sentence, or an empty text for at most a small share.
+    """
+    if not _is_broken(group):
         return ""
     from_step = "" if since is None else f" since step {since:,}"
-    counts = f"{count(whole.outcomes.not_finite)} of {count(_outputs(whole))} {'answers' if whole.n else 'passages'}"
+    counts = f"{count(group.outcomes.not_finite)} of {count(_outputs(group))} {'answers' if group.n else 'passages'}"
     return f"the model's outputs are not finite{from_step} ({counts})"
 
 
 def _reasons(comparison: Comparison, limits: Tolerance, failed: list[Leg]) -> list[str]:
-    """Return what a reader must know beside what decides."""
     reasons = [*_too_few(comparison), *_no_better_than_guessing(comparison)]
     reasons += filter(None, (form_alone(comparison.all), part_of_wording(comparison)))
-    if (named := _where_known(comparison, limits)) and not (
+    if (category_losses := _where_known(comparison, limits)) and not (
         failed and failed[0].name == "knowledge"
     ):
-        reasons.append(f"much of what it clearly knew is lost in {named}")
+        reasons.append(f"much of what it clearly knew is lost in {category_losses}")
     return reasons
 
 
-def too_easy(whole: Group) -> str:
-    """Return the sentence on a model that was near its ceiling before; empty for any other."""
-    if not whole.accuracy_before > _CEILING:
+def too_easy(group: Group) -> str:
+    """Sentence on a model near the ceiling before.
+
+    Returns:
+        The sentence, or an empty text.
+    """
+    if not group.accuracy_before > _CEILING:
         return ""
-    right = f"{100 * whole.accuracy_before:.0f} % right"
+    right = f"{100 * group.accuracy_before:.0f} % right"
     return f"it answered {right}: too easy to show a small loss"
 
 
-def at_start(whole: Group) -> str:
-    """Return the sentence on a model that was not shown to be better than guessing before; empty for any other."""
-    if not whole.little_to_lose:
+def at_start(group: Group) -> str:
+    """Sentence on a model not shown to be better than guessing.
+
+    Returns:
+        The sentence, or an empty text.
+    """
+    if not group.little_to_lose:
         return ""
-    right, scored = whole.right_before
+    right, scored = group.right_before
     if not right:
         return f"before training it answered none of {count(scored)} questions right: there is nothing to forget here"
-    counts = f"{100 * right / scored:.0f} % right of {count(scored)}, {100 * whole.guess_accuracy:.0f} % by chance"
+    counts = f"{100 * right / scored:.0f} % right of {count(scored)}, {100 * group.guess_accuracy:.0f} % by chance"
     return f"before training it was not shown to be better than guessing ({counts})"
 
 
@@ -339,23 +376,23 @@ def conclude(
     trajectory: Trajectory | None = None,
     tolerance: Tolerance = TOLERANCE,
 ) -> Conclusion:
-    """Return everything that an output states about a comparison.
+    """Collect everything that an output states about a comparison.
 
     Args:
         comparison: The comparison; of a run, its delivered look against its baseline.
         trajectory: The run, if there is one.
         tolerance: Losses that the decision tolerates.
     """
-    made = (
+    decision = (
         decide(comparison, tolerance) if trajectory is None else decide_run(trajectory, tolerance)
     )
     ranked, p_value = ranked_categories(comparison)
     return Conclusion(
-        decision=made,
+        decision=decision,
         categories=len(estimated_categories(comparison)),
         ranked=ranked,
         differ_p_value=p_value,
-        alarms=() if trajectory is None else _raised_alarms(trajectory, made),
+        alarms=() if trajectory is None else _raised_alarms(trajectory, decision),
         findings=() if trajectory is None else trajectory.findings,
         tolerance=tolerance,
     )
@@ -365,7 +402,6 @@ def conclude(
 
 
 def _forgot(comparison: Comparison, leg: Leg) -> tuple[str, str]:
-    """Return (the loss that decides, its limit and what it is counted over)."""
     if leg.interval is None or leg.value is None:
         return "", ""
     low, high = leg.interval
@@ -376,65 +412,66 @@ def _forgot(comparison: Comparison, leg: Leg) -> tuple[str, str]:
         return claim, f"limit {_limit(leg)} points for each category; {lost}"
     if leg.name == "accuracy":
         claim = f"accuracy fell by about {_points(leg.value)} points ({_range(leg)})"
-        found = comparison.all[NET_ESTIMATE]
+        estimate = comparison.all[NET_ESTIMATE]
         how = (
             ""
-            if found is None or found.rule is None
+            if estimate is None or estimate.rule is None
             else "; estimated: each answer counts by how far it moved"
         )
         return claim, f"limit {_limit(leg)} points{how}"
-    limit, known = f"limit {_limit(leg)}", comparison.all[KNOWN]
+    limit, known_items = f"limit {_limit(leg)}", comparison.all[KNOWN]
     share = f"about {round_percent(leg.value)} %"
     between = f"({percent_range(low, min(high, 1.0))} %)"
-    if known is None or leg.of == "its right answers":
+    if known_items is None or leg.of == "its right answers":
         return (
             f"{share} of its right answers are gone {between}",
             f"{limit}; beyond guessing and noise",
         )
     if leg.value >= 1:  # less luck, the lost can be more than the known
         share, between = "all", ""
-    counted = (
-        f"lost {less_luck(known).replace(' of ', ' of about ')} clearly known, guesses left out"
-    )
+    counted = f"lost {less_luck(known_items).replace(' of ', ' of about ')} clearly known, guesses left out"
     return f"{share} of what it knew is gone {between}".rstrip(), f"{limit}; {counted}"
 
 
-def less_luck(known: KnownItems) -> str:
-    """Return the lost and the known answers without lucky guesses, as ``48 of 180``; none lost is 0."""
-    net = net_of_luck(known)
+def less_luck(known_items: KnownItems) -> str:
+    """Lost and known answers without luck, as ``48 of 180``."""
+    net = net_of_luck(known_items)
     lost = (
-        "0" if (known.lost_net or 0.0) <= 0 else count(known.known_lost) if net is None else net.net
+        "0"
+        if (known_items.lost_net or 0.0) <= 0
+        else count(known_items.known_lost)
+        if net is None
+        else net.net
     )
-    return f"{lost} of {count(round(known.known_net or 0))}"
+    return f"{lost} of {count(round(known_items.known_net or 0))}"
 
 
 def _where_known(comparison: Comparison, limits: Tolerance) -> str:
-    """Return the categories that surely lost more of what was clearly known than the limit, without lucky guesses."""
+    """Categories that surely lost more known items than the limit, net of luck."""
     if limits.known is None:
         return ""
-    named = [
-        f"{short_name(group.name)} ({less_luck(known)})"
+    losses = [
+        f"{short_name(group.name)} ({less_luck(known_items)})"
         for group in lost_known(comparison, limits.known)
-        if (known := group[KNOWN]) is not None
+        if (known_items := group[KNOWN]) is not None
     ]
-    return listed(named) if named else ""
+    return listed(losses) if losses else ""
 
 
 def _kept(comparison: Comparison, legs: tuple[Leg, ...], sure: str) -> tuple[str, str]:
-    """Return (the first bound on a loss, the others and how sure they are)."""
+    # The first bound on a loss, the others and how sure they are.
     knowledge = next((leg for leg in legs if leg.name == "knowledge"), None)
-    first, *others = _bounds(comparison, legs) or ["no category is beyond its limit"]
+    bound, *further = _bounds(comparison, legs) or ["no category is beyond its limit"]
     alone = (
         [f"by accuracy alone: {knowledge.reason}"]
         if knowledge is not None and knowledge.answer is None
         else []
     )
-    return first, ", ".join([*others, f"{sure} sure", *alone])
+    return bound, ", ".join([*further, f"{sure} sure", *alone])
 
 
 def _bounds(comparison: Comparison, legs: Sequence[Leg]) -> list[str]:
-    """Return the largest losses of accuracy and of knowledge that the intervals allow, a phrase a measured leg."""
-    made = []
+    phrases = []
     for leg in legs:
         if leg.interval is None or leg.worst is None or leg.name == "category":
             continue
@@ -444,22 +481,24 @@ def _bounds(comparison: Comparison, legs: Sequence[Leg]) -> list[str]:
                 f"rose by at least {_points(leg.worst)} points",
                 f"fell by at most {_points(leg.worst)} points",
             )
-            made.append(f"accuracy {rose if leg.worst > 0 else f'{fell} {limit}'}")
+            phrases.append(f"accuracy {rose if leg.worst > 0 else f'{fell} {limit}'}")
             continue
-        known, of = comparison.all[KNOWN], leg.of.replace("what it clearly knew", "what it knew")
-        if known is not None and leg.of != "its right answers":
-            of = f"{count(round(known.known_net or 0))} clearly known"
-        most = f"at most {round_percent(leg.worst)} % of {of} are gone {limit}"
+        known_items, of = (
+            comparison.all[KNOWN],
+            leg.of.replace("what it clearly knew", "what it knew"),
+        )
+        if known_items is not None and leg.of != "its right answers":
+            of = f"{count(round(known_items.known_net or 0))} clearly known"
+        phrase = f"at most {round_percent(leg.worst)} % of {of} are gone {limit}"
         if leg.answer == "PASS" and leg.interval[0] > 0 and leg.value is not None:
-            most = f"{round_percent(leg.value)} % of {of} are gone, at most {round_percent(leg.worst)} % {limit}"
-        made.append(most if leg.worst > 0 else f"none of {of} is gone beyond luck")
-    return made
+            phrase = f"{round_percent(leg.value)} % of {of} are gone, at most {round_percent(leg.worst)} % {limit}"
+        phrases.append(phrase if leg.worst > 0 else f"none of {of} is gone beyond luck")
+    return phrases
 
 
 def _not_clear(
     comparison: Comparison, legs: tuple[Leg, ...], blocking: list[Leg]
 ) -> tuple[str, str]:
-    """Return (what may be lost, what else was measured and how many questions to ask)."""
     rest = [leg for leg in legs if leg not in blocking]
     if not blocking:  # nothing that was asked for is measured
         blocking, rest = list(legs), []
@@ -476,30 +515,28 @@ def _not_clear(
 
 
 def _larger(comparison: Comparison) -> str:
-    """Return the phrase on the next larger part of a probe; empty where all of it was asked."""
     probe = comparison.after.get("probe") or {}
-    of, asked = probe.get("of"), comparison.items.compared
+    of, evaluated = probe.get("of"), comparison.items.compared
     if not of:
         return ""
-    return f"ask {count(next((size for size in _SIZES if asked < size < of), of))} questions"
+    return f"ask {count(next((size for size in _SIZES if evaluated < size < of), of))} questions"
 
 
 def _next(comparison: Comparison, blocking: list[Leg]) -> Next:
     if blocking and all(leg.is_open_by_vanished for leg in blocking):
         return "vanished"
-    shown, right = [leg for leg in blocking if leg.shows_loss], comparison.all[RIGHT_LOST]
+    losing, right = [leg for leg in blocking if leg.shows_loss], comparison.all[RIGHT_LOST]
     if (
         right is not None
         and not right.less_noise
-        and any(leg.of == "its right answers" for leg in shown)
+        and any(leg.of == "its right answers" for leg in losing)
     ):
         return "measure twice"
-    return "measure or mend" if shown else "measure"
+    return "measure or mend" if losing else "measure"
 
 
 def _unclear(leg: Leg, comparison: Comparison) -> str:
-    """Return the phrase of a leg that stands in the way of a decision."""
-    whole = comparison.all
+    group = comparison.all
     if leg.reason:
         return f"{leg.name} is not measured: {leg.reason}" if leg.answer is None else leg.reason
     if leg.interval is None or leg.worst is None:
@@ -509,48 +546,46 @@ def _unclear(leg: Leg, comparison: Comparison) -> str:
     if leg.name == "knowledge":
         low, high = max(leg.interval[0], 0.0), min(max(leg.worst, leg.interval[1]), 1.0)
         if leg.of == "its right answers" and low > (leg.limit or 0.0):
-            return _unexplained(whole)
+            return _unexplained(group)
         of = leg.of.replace("clearly ", "")
         if leg.shows_loss and low > 0:
             return f"lost {percent_range(low, high)} % of {of} {limit}"
         return f"may have lost up to {round_percent(high)} % of {of} {limit}"
-    what = short_name(leg.group) or "accuracy"
+    subject = short_name(leg.group) or "accuracy"
     most, least = min(leg.worst, leg.interval[0]), leg.interval[1]
     if least < 0:
-        return f"{what} fell by {_points(least)} to {_points(most)} points {limit}"
+        return f"{subject} fell by {_points(least)} to {_points(most)} points {limit}"
     if leg.name == "category" and not leg.is_open_by_vanished:
         questions = count(comparison.by("category")[leg.group].n)
-        return f"{what} ({questions} questions) may have lost {_points(most)} points"
-    return f"{what} may have fallen up to {_points(most)} points {limit}"
+        return f"{subject} ({questions} questions) may have lost {_points(most)} points"
+    return f"{subject} may have fallen up to {_points(most)} points {limit}"
 
 
-def _unexplained(whole: Group) -> str:
-    """Return the phrase on right answers that are lost beyond guessing, where nothing shows how much is noise."""
-    found = whole[RIGHT_LOST]
-    text = f"{round_percent(whole.forgotten / (whole.retained + whole.forgotten))} % of its right answers are now wrong"
-    if found is not None and not math.isnan(found.by_guessing):
-        text += f", about {round_percent(found.by_guessing)} % of these by guessing"
+def _unexplained(group: Group) -> str:
+    right_lost = group[RIGHT_LOST]
+    lost = group.forgotten / (group.retained + group.forgotten)
+    phrase = f"{round_percent(lost)} % of its right answers are now wrong"
+    if right_lost is not None and not math.isnan(right_lost.by_guessing):
+        phrase += f", about {round_percent(right_lost.by_guessing)} % of these by guessing"
     return (
-        text
-        if found is not None and found.less_noise
-        else f"{text}; score the base twice (--null) to see the noise"
+        phrase
+        if right_lost is not None and right_lost.less_noise
+        else f"{phrase}; score the base twice (--null) to see the noise"
     )
 
 
 def _too_few(comparison: Comparison) -> list[str]:
-    """Name the categories that are too small to judge and lost right answers."""
-    made = []
-    for one in comparison.by("category").values():
-        lost = one.forgotten + one.vanished_right
-        if lost and one.n + one.outcomes.vanished < FEWEST:
-            made.append(
-                f"{short_name(one.name)} ({count(lost)} of {count(one.retained + lost)} lost)"
+    too_small = []
+    for group in comparison.by("category").values():
+        lost = group.forgotten + group.vanished_right
+        if lost and group.n + group.outcomes.vanished < FEWEST:
+            too_small.append(
+                f"{short_name(group.name)} ({count(lost)} of {count(group.retained + lost)} lost)"
             )
-    return [f"too few to judge: {listed(made)}"] if made else []
+    return [f"too few to judge: {listed(too_small)}"] if too_small else []
 
 
 def _no_better_than_guessing(comparison: Comparison) -> list[str]:
-    """Name the categories that were not better than guessing before, which only a sure fall makes FORGOT."""
     weak = [group for group in estimated_categories(comparison) if group.little_to_lose]
     rights = [" of ".join(map(count, group.right_before)) for group in weak]
     named = [
@@ -560,7 +595,11 @@ def _no_better_than_guessing(comparison: Comparison) -> list[str]:
 
 
 def form_alone(group: Group) -> str:
-    """Return the phrase that at least half of the losses are losses of form; empty if they are not."""
+    """Phrase for losses of form, at least half of all.
+
+    Returns:
+        The phrase, or an empty text.
+    """
     lost = group.forgotten
     if not lost:
         return ""
@@ -575,13 +614,21 @@ def form_alone(group: Group) -> str:
 
 
 def part_of_wording(comparison: Comparison) -> str:
-    """Return the phrase that a part of the change is the wording; empty unless wordings changed unlike each other."""
-    found = comparison.wordings
-    return f"part of it is the wording ({found})" if found is not None and found.differ else ""
+    """Phrase for the part of the change that is wording.
+
+    Returns:
+        The phrase, or an empty text unless wordings changed differently.
+    """
+    by_wording = comparison.wordings
+    return (
+        f"part of it is the wording ({by_wording})"
+        if by_wording is not None and by_wording.differ
+        else ""
+    )
 
 
 def _range(leg: Leg) -> str:
-    """Return the interval of a loss, smaller loss first, without signs where both ends are losses."""
+    # Smaller loss first, without signs where both ends are losses.
     if leg.interval is None:
         return ""
     low, high = leg.interval
@@ -591,7 +638,6 @@ def _range(leg: Leg) -> str:
 
 
 def _limit(leg: Leg) -> str:
-    """Return the limit of a leg with its unit, without its sign."""
     if leg.limit is None:
         return ""
     return f"{round_percent(leg.limit)} %" if leg.name == "knowledge" else _points(leg.limit)
@@ -603,13 +649,13 @@ def _points(change: float) -> str:
 
 
 def percent_range(low: float, high: float) -> str:
-    """Return an interval of shares in percent, as ``2 to 10``, both ends with as many decimals."""
+    """Format an interval of shares in percent, as ``2 to 10``."""
     digits = int(high < 0.0995)
     return f"{100 * low:.{digits}f} to {100 * high:.{digits}f}"
 
 
 def round_percent(share: float) -> str:
-    """Return the share in percent, whole from 10 on."""
+    """Format a share in percent, whole from 10 on."""
     size = 100 * share
     return f"{size:.0f}" if abs(size) >= 10 or abs(size - round(size)) < 1e-9 else f"{size:.1f}"
 
@@ -618,46 +664,49 @@ def round_percent(share: float) -> str:
 
 
 def _raised_alarms(trajectory: Trajectory, decision: Decision) -> tuple[RaisedAlarm, ...]:
-    """Return the alarms of a run by step, each with the same test at the look that decides."""
-    tests, final = trajectory.verdicts(), trajectory.own.final_step
-    last = {(one.kind, one.group.level, one.group.name): one for one in tests if one.step == final}
+    # Each alarm with the same test at the look that decides.
+    tests, final = trajectory.verdicts(), this_stage(trajectory).final_step
+    last_tests = {
+        (test.kind, test.group.level, test.group.name): test for test in tests if test.step == final
+    }
     raised = []
     for alarm in trajectory.alarms():
-        # A group without answers at that look has no test there: the alarm is the last that is known of it.
-        now = last.get((alarm.kind, alarm.group.level, alarm.group.name), alarm)
+        # A group without answers at that look has no test there: the alarm is the last that is
+        # known of it.
+        now = last_tests.get((alarm.kind, alarm.group.level, alarm.group.name), alarm)
         state = _state(now)
-        told = _told(now, state, decision) if alarm.step <= final else "not in these weights"
-        raised.append(RaisedAlarm(alarm=alarm, now=now, state=state, told=told))
-    return tuple(sorted(raised, key=lambda one: one.alarm.step))
+        sentence = _told(now, state, decision) if alarm.step <= final else "not in these weights"
+        raised.append(RaisedAlarm(alarm=alarm, now=now, state=state, told=sentence))
+    return tuple(sorted(raised, key=lambda alarm_raised: alarm_raised.alarm.step))
 
 
-def _state(now: Alarm) -> State:
-    if now.kind == "known":
-        known = now.group[KNOWN]
-        share = None if known is None else known.lost_net_share_interval
+def _state(alarm: Alarm) -> State:
+    if alarm.kind == "known":
+        known_items = alarm.group[KNOWN]
+        share = None if known_items is None else known_items.lost_net_share_interval
         return "unclear" if share is None else "lasting" if share[0] > 0 else "recovered"
-    change, interval = estimated(now.group)
+    change, interval = estimated(alarm.group)
     if side_of_zero(interval) == "below":
         return "lasting"
-    hidden = side_of_zero(now.group.outcomes.net_change_interval_worst) == "below"
+    hidden = side_of_zero(alarm.group.outcomes.net_change_interval_worst) == "below"
     return "recovered" if change >= 0 and not hidden else "unclear"
 
 
-def _told(now: Alarm, state: State, decision: Decision) -> str:
+def _told(alarm: Alarm, state: State, decision: Decision) -> str:
     if state == "recovered":
         return "recovered"
     leg = decision.leg(
         "knowledge"
-        if now.kind == "known"
+        if alarm.kind == "known"
         else "accuracy"
-        if now.group.level == "all"
+        if alarm.group.level == "all"
         else "category"
     )
     if leg is not None and leg.limit is not None:
         within = (
             leg.answer == "PASS"
-            if now.kind == "known"
-            else is_beyond(now.group, -leg.limit) is False
+            if alarm.kind == "known"
+            else is_beyond(alarm.group, -leg.limit) is False
         )
         if within:
             return "within the limit now"

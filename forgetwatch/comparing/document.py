@@ -4,8 +4,8 @@
     forgetwatch/comparisons@2    several with one base, with their matrix and ranking
     forgetwatch/trajectory@2     a run
 
-Rates are fractions, counts are integers (means if items have several samples), p-values are two-sided. An undefined
-quantity is null, never 0 or nan. Later versions add keys and redefine none.
+Rates are fractions, counts are integers (means if items have several samples), p-values are
+two-sided. An undefined quantity is null, never 0 or nan. Later versions add keys and redefine none.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from typing import Any, Final
 import numpy as np
 
 from forgetwatch.comparing.causes import Causes
-from forgetwatch.comparing.comparison import CategoryMeans, Comparison, Spread
+from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import Decision, decide, decide_run
 from forgetwatch.comparing.groups import Group, Level, group_values
 from forgetwatch.comparing.kept_share import KeptOf, kept, kept_of
+from forgetwatch.comparing.paper_means import CategoryMeans, Spread
 from forgetwatch.comparing.ranking import ModelComparison
-from forgetwatch.comparing.trajectory import Alarm, StageMatrix, Trajectory
+from forgetwatch.comparing.stage_matrix import StageMatrix
+from forgetwatch.comparing.trajectory import Alarm, Trajectory, guessed_history, this_stage
 from forgetwatch.comparing.verdict import (
     TOLERANCE,
     Leg,
@@ -33,7 +35,7 @@ from forgetwatch.comparing.verdict import (
 from forgetwatch.measures.base import json_value
 from forgetwatch.measures.base_drift import DRIFT_KEY, drift_json
 from forgetwatch.measures.estimate import NET_ESTIMATE
-from forgetwatch.measures.measured_again import Again
+from forgetwatch.measures.other_wordings import Again
 from forgetwatch.metrics.intervals import wilson
 from forgetwatch.metrics.known import DEFINITION, TAU
 
@@ -47,14 +49,14 @@ _ITEM_HISTORY: Final = ("newly_forgotten", "newly_regained", "ever_forgotten", "
 def comparison_json(
     comparison: Comparison, *, tolerance: Tolerance = TOLERANCE, of: KeptOf | None = None
 ) -> dict[str, Any]:
-    """Return the JSON document of one comparison.
+    """JSON document of a comparison.
 
     Args:
         comparison: The comparison.
         tolerance: Losses that its verdict tolerates.
         of: What the kept share is a share of; by default what this comparison measures.
     """
-    found = decide(comparison, tolerance)
+    decision = decide(comparison, tolerance)
     ranked, differ_p_value = ranked_categories(comparison)
     return {
         "schema": SCHEMA,
@@ -73,18 +75,18 @@ def comparison_json(
             "tau": TAU,
             "margin": _margin_definition(comparison),
         },
-        "verdict": _verdict(found),
+        "verdict": _verdict(decision),
         "kept": json_value(vars(kept(comparison.all, of))),
         "categories": {
             "differ_p_value": json_value(differ_p_value),
             "ranked": [
                 {
-                    "name": one.group.name,
-                    "change": one.change,
-                    "interval": json_value(one.interval),
-                    "shrunk": one.shrunk,
+                    "name": category.group.name,
+                    "change": category.change,
+                    "interval": json_value(category.interval),
+                    "shrunk": category.shrunk,
                 }
-                for one in ranked
+                for category in ranked
             ],
         },
         "notes": list(comparison.notes),
@@ -97,35 +99,32 @@ def comparison_json(
 _NAMES: Final[tuple[LegName, ...]] = ("accuracy", "knowledge", "category")
 
 
-def _verdict(found: Decision) -> dict[str, Any]:
-    """Return the JSON values of a verdict; a leg that was left out or not measured has null for its answer."""
+def _verdict(decision: Decision) -> dict[str, Any]:
     return {
         # A comparison in a run is one look.
         "question": "in this comparison alone, is a loss beyond its limit?",
-        "answer": found.answer,
-        "word": found.word,
+        "answer": decision.answer,
+        "word": decision.word,
         **{
-            name: json_value(getattr(found, name))
+            name: json_value(getattr(decision, name))
             for name in ("sentence", "reasons", "next", "deciding")
         },
-        "legs": {name: json_value(vars(found.leg(name) or Leg(name=name))) for name in _NAMES},
+        "legs": {name: json_value(vars(decision.leg(name) or Leg(name=name))) for name in _NAMES},
     }
 
 
 def _margin_definition(comparison: Comparison) -> dict[str, float] | None:
-    """Return the numbers of the estimate from margins; None where options have no scores."""
-    found = comparison.all[NET_ESTIMATE]
-    return None if found is None or found.rule is None else found.rule.definition
+    estimate = comparison.all[NET_ESTIMATE]
+    return None if estimate is None or estimate.rule is None else estimate.rule.definition
 
 
 def _metadata(meta: Mapping[str, Any]) -> Any:
-    """Return the JSON values of the metadata of a side, without the drift, which has a key of its own."""
     return json_value({name: value for name, value in meta.items() if name != DRIFT_KEY})
 
 
-def _again_json(found: Again) -> dict[str, Any]:
-    """Return what became of the lost in other wordings as JSON values."""
-    counts = found.counts
+def _again_json(again: Again) -> dict[str, Any]:
+    """JSON values of the lost answers in other wordings."""
+    counts = again.counts
     numbers = {
         "excess": counts.excess,
         "interval": counts.interval,
@@ -133,14 +132,14 @@ def _again_json(found: Again) -> dict[str, Any]:
         "known_lost_in_every_wording_interval": [counts.lost * end for end in counts.interval],
     }
     return {
-        "wordings": list(found.wordings),
-        "by_wording": dict(found.by_wording),
+        "wordings": list(again.wordings),
+        "by_wording": dict(again.by_wording),
         **vars(counts),
         **{name: json_value(value) for name, value in numbers.items()},
-        "left_out": found.left_out,
+        "left_out": again.left_out,
         "items": [
-            {"task": task, "item_id": one, "status": status}
-            for (task, one), status in found.status.items()
+            {"task": task, "item_id": wording, "status": status}
+            for (task, wording), status in again.status.items()
         ],
     }
 
@@ -151,7 +150,7 @@ def comparisons_json(
     *,
     tolerance: Tolerance = TOLERANCE,
 ) -> dict[str, Any]:
-    """Return the JSON document of one comparison, or of several with their matrix and ranking."""
+    """JSON document of a comparison, or of several with a ranking."""
     documents = [comparison_json(comparison, tolerance=tolerance) for comparison in comparisons]
     if len(documents) == 1:
         return documents[0]
@@ -160,41 +159,41 @@ def comparisons_json(
 
 
 def several_json(several: ModelComparison) -> dict[str, Any]:
-    """Return the keys of the matrix and the ranking; `number` is a model's index in `comparisons`, from 1."""
+    """JSON values of the matrix and the ranking."""
     matrix, target = several.matrix, several.target
-    found = {
+    document = {
         "labels": matrix.labels,
         "items": matrix.items,
         "left_out": matrix.left_out,
         "lost": matrix.lost,
     }
-    named = (
+    models = (
         None if target is None else {"name": target.name, "less_is_better": target.less_is_better}
     )
     return {
-        "matrix": json_value(found),
+        "matrix": json_value(document),
         "ranking": {
-            "target": named,
+            "target": models,
             "models": [
-                json_value({**vars(one), "kept": vars(one.kept)}) for one in several.ranking
+                json_value({**vars(model), "kept": vars(model.kept)}) for model in several.ranking
             ],
         },
     }
 
 
 def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE) -> dict[str, Any]:
-    """Return the JSON document of a run: its looks in order, and the history of its items.
+    """JSON document of a run: looks, and history of items.
 
-    Counts of the history are over the items that were scored at every look. `if_guessed` has the same keys with the
-    counts expected of a model that only guesses.
+    Counts of the history are over the items that were scored at every look. `if_guessed` has the
+    same keys with the counts expected of a model that only guesses.
     """
     item_history, guessed, n = (
         trajectory.item_history,
-        trajectory.guessed,
+        guessed_history(trajectory),
         trajectory.item_history.items,
     )
-    verdicts, ending = trajectory.verdicts(), trajectory.own.ending
-    made = decide_run(trajectory, tolerance)
+    verdicts, ending = trajectory.verdicts(), this_stage(trajectory).ending
+    decision = decide_run(trajectory, tolerance)
     looks = [_look(trajectory, index, verdicts, tolerance) for index in range(len(trajectory) - 1)]
     events, rows = np.unique(item_history.events, return_counts=True)
     # With several samples an item has several rows, and counts are means over them.
@@ -207,7 +206,7 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
         "planned_looks": trajectory.planned,
         "ending": None if ending is None else ending.stored,
         "decision": {
-            **{name: getattr(made, name) for name in ("word", "answer", "sentence")},
+            **{name: getattr(decision, name) for name in ("word", "answer", "sentence")},
             "step": trajectory.final_step,
         },
         "stages": None if trajectory.matrix is None else stages_json(trajectory.matrix),
@@ -229,14 +228,14 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
         },
         "alarms": [
             {
-                "kind": one.kind,
-                "by": one.by,
-                "step": one.step,
-                "group": one.group.name,
-                "p": json_value(one.p_value),
-                "level": one.alarm_level,
+                "kind": alarm.kind,
+                "by": alarm.by,
+                "step": alarm.step,
+                "group": alarm.group.name,
+                "p": json_value(alarm.p_value),
+                "level": alarm.alarm_level,
             }
-            for one in trajectory.alarms()
+            for alarm in trajectory.alarms()
         ],
         "guard": [vars(finding) for finding in trajectory.findings],
         "notes": list(trajectory.notes),
@@ -247,10 +246,9 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE)
 def _look(
     trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], tolerance: Tolerance
 ) -> dict[str, Any]:
-    """Return the JSON values of one look; index 0 is the first after the baseline."""
     item_history, guessed, step = (
         trajectory.item_history,
-        trajectory.guessed,
+        guessed_history(trajectory),
         trajectory.steps[index + 1],
     )
     return {
@@ -287,28 +285,30 @@ def _macro(macro: CategoryMeans) -> dict[str, Any]:
     def rates(lost: Spread, won: Spread) -> dict[str, Any]:
         return {"forgetting": json_value(vars(lost)), "backward_transfer": json_value(vars(won))}
 
-    by_category = {name: rates(*both) for name, both in macro.by_category.items()}
+    by_category = {name: rates(*pair_of_rates) for name, pair_of_rates in macro.by_category.items()}
     return {**rates(macro.forgetting, macro.backward_transfer), "by_category": by_category}
 
 
-def causes_json(found: Causes) -> dict[str, Any]:
-    """Return why answers were lost as JSON values."""
+def causes_json(causes: Causes) -> dict[str, Any]:
+    """JSON values of the reasons for lost answers."""
     return {
         "schema": "forgetwatch/why@2",
-        "items": found.items,
-        "lost": found.lost,
-        "answer": str(found),
+        "items": causes.items,
+        "lost": causes.lost,
+        "answer": str(causes),
         "columns": [
             {
-                "column": one.column,
-                "parts": [part._asdict() for part in one.parts],
-                "auc": None if one.separation is None else one.separation.auc,
-                "p_value": None if one.separation is None else one.p_value,
-                "explained": None if one.explained is None else one.explained.share,
-                "explained_by_chance": None if one.explained is None else one.explained.permuted,
-                "explains": one.explains,
+                "column": cause.column,
+                "parts": [part._asdict() for part in cause.parts],
+                "auc": None if cause.separation is None else cause.separation.auc,
+                "p_value": None if cause.separation is None else cause.p_value,
+                "explained": None if cause.explained is None else cause.explained.share,
+                "explained_by_chance": None
+                if cause.explained is None
+                else cause.explained.permuted,
+                "explains": cause.explains,
             }
-            for one in found.causes
+            for cause in causes.causes
         ],
         "categories": [
             {
@@ -317,12 +317,12 @@ def causes_json(found: Causes) -> dict[str, Any]:
                 "lost": lost,
                 "words_per_1000": uses if uses == uses else None,
             }
-            for name, items, lost, uses in found.categories
+            for name, items, lost, uses in causes.categories
         ],
-        "answers": [one._asdict() for one in found.answers if one.lost],
+        "answers": [answer._asdict() for answer in causes.answers if answer.lost],
         "between_categories": None
-        if found.between is None
-        else {"rank_correlation": found.between[0], "p_value": found.between[1]},
+        if causes.between is None
+        else {"rank_correlation": causes.between[0], "p_value": causes.between[1]},
     }
 
 
@@ -330,8 +330,8 @@ _LEVELS: Final[tuple[Level, ...]] = ("all", "category", "task")
 
 
 def stages_json(matrix: StageMatrix) -> dict[str, Any]:
-    """Return the JSON values of the matrix and the paths."""
-    found: dict[str, Any] = json_value(
+    """JSON values of the matrix and the paths."""
+    document: dict[str, Any] = json_value(
         {
             "base": matrix.base,
             "stages": [row.name for row in matrix.rows],
@@ -343,14 +343,14 @@ def stages_json(matrix: StageMatrix) -> dict[str, Any]:
             ],
         }
     )
-    return found
+    return document
 
 
 _CHANGES: Final = ("forgotten", "gained", "change", "low", "high")
 
 
 def _cells(matrix: StageMatrix) -> Iterator[dict[str, Any]]:
-    """Yield a row for each stage and group: accuracy, and changes since the base and since the stage before."""
+    # Accuracy, and changes since the base and since the stage before.
     for row in matrix.rows:
         for level in _LEVELS:
             previous = {} if row.since_previous is None else row.since_previous.by(level)

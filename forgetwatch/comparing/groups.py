@@ -1,6 +1,7 @@
 """Groups of items (all, kinds, categories, tasks), each with what the measures show for it.
 
-A `Group` is a row of every table and of the JSON document. This module decides which rows each measure counts.
+A `Group` is a row of every table and of the JSON document. This module decides which rows each
+measure counts.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ R = TypeVar("R")
 class Group(Flips):
     """The four cells of one group of items, and the results of all other measures.
 
-    ``group[KNOWN]`` is the result of a measure, and ``group["retention"]`` a number or an interval by its name in the
-    JSON document.
+    ``group[KNOWN]`` is the result of a measure, and ``group["retention"]`` a number or an interval
+    by its name in the JSON document.
 
     Attributes:
-        level: ``all``, ``kind``, ``item``, ``category`` or ``task``; there are kinds if some answers were scored by
-            log-likelihood (``scored``) and others generated (``written``), and wordings if questions have several.
+        level: ``all``, ``kind``, ``item``, ``category`` or ``task``; there are kinds if some
+            answers were scored by log-likelihood (``scored``) and others generated (``written``),
+            and wordings if questions have several.
         name: The category's or task's name; ``all`` for the whole.
         found: Results of the measures, by their keys.
     """
@@ -46,7 +48,7 @@ class Group(Flips):
     @overload
     def __getitem__(self, key: str) -> Any: ...
     def __getitem__(self, key: GroupMeasure[Any] | str) -> Any:
-        """Return the result of a measure, or a quantity or an interval by its name; None where it is undefined.
+        """Result of a measure, a quantity, or an interval.
 
         Raises:
             KeyError: If no measure has a quantity of this name.
@@ -58,23 +60,27 @@ class Group(Flips):
         return self if key.key == FLIPS.key else self.found.get(key.key)
 
     def having(self, measure: GroupMeasure[R], result: R | None) -> Self:
-        """Return the group with another result of one measure."""
+        """Group with another result of a measure."""
         return replace(self, found={**self.found, measure.key: result})
 
     @property
     def outcomes(self) -> Vanished:
-        """Items without an outcome, and those that were scored on one side alone; every group has it."""
+        """Items without an outcome, or scored on one side alone."""
         return cast(Vanished, self[VANISHED])
 
     @property
     def vanished_share(self) -> float:
-        """Share of the items that were scored on one side alone, 0 to 1; 0 for no items."""
+        """Share of items scored on one side alone, 0 to 1."""
         vanished = self.outcomes.vanished
         return vanished / (self.n + vanished) if vanished else 0.0
 
     @property
     def passages(self) -> float | None:
-        """Number of passages; None without any."""
+        """Number of passages.
+
+        Returns:
+            The number, or None without any.
+        """
         texts = self[PASSAGES]
         return None if texts is None else texts.passages
 
@@ -85,22 +91,24 @@ class Group(Flips):
 
 
 def group_values(group: Group) -> dict[str, Any]:
-    """Return the nested mapping of all numbers of one group, in JSON types, with its level and name.
+    """Nested mapping of all numbers of a group, in JSON types.
 
     None where undefined.
     """
     return {"level": group.level, "name": group.name, **document(group.__getitem__)}
 
 
-def count_groups(whole: Rows) -> Iterator[Group]:
-    """Yield the groups of every level: all, kinds, wordings, categories, tasks, in the order of their first rows.
+def count_groups(rows: Rows) -> Iterator[Group]:
+    """Yield the groups of every level.
 
-    Groups without an answer that was scored on both sides come after the others of their level: of unscored items, then
-    of passages, which are of no kind.
+    All, kinds, wordings, categories, tasks, in the order of first rows.
+
+    Groups without an answer that was scored on both sides come after the others of their level: of
+    unscored items, then of passages, which are of no kind.
     """
-    whole = replace(whole, margin_rule=margin_rule(whole.pairs))
-    yield from _level("all", [("all", whole)])
-    paired, unscored, passages = whole.pairs, whole.unscored, whole.passages
+    rows = replace(rows, margin_rule=margin_rule(rows.pairs))
+    yield from _level("all", [("all", rows)])
+    paired, unscored, passages = rows.pairs, rows.unscored, rows.passages
     levels: list[tuple[Level, Labels, Labels, Labels | None]] = [
         ("category", paired.category, unscored.category, passages.category if passages else None),
         ("task", paired.task, unscored.task, passages.task if passages else None),
@@ -112,20 +120,20 @@ def count_groups(whole: Rows) -> Iterator[Group]:
             0, ("kind", paired.kind, unscored.kind, None)
         )  # one kind alone would repeat the whole
     for level, *labels in levels:
-        yield from _level(level, _split(whole, *labels))
+        yield from _level(level, _split(rows, *labels))
 
 
-def _split(whole: Rows, *labels: Labels | None) -> list[tuple[str, Rows]]:
-    """Return the rows of each label: of the pairs, of the unscored, and of the passages."""
-    passages, nothing = whole.passages, np.zeros(0, np.int64)
+def _split(rows: Rows, *labels: Labels | None) -> list[tuple[str, Rows]]:
+    # The rows of the pairs, of the unscored, and of the passages.
+    passages, nothing = rows.passages, np.zeros(0, np.int64)
     scored, missing, texts = (dict(of.split()) if of else {} for of in (*labels, None)[:3])
     return [
         (
             name,
             replace(
-                whole,
-                pairs=whole.pairs.take(scored.get(name, nothing)),
-                unscored=whole.unscored.take(missing.get(name, nothing)),
+                rows,
+                pairs=rows.pairs.take(scored.get(name, nothing)),
+                unscored=rows.unscored.take(missing.get(name, nothing)),
                 passages=passages.take(texts[name]) if passages and name in texts else None,
                 passages_not_finite=0,
             ),

@@ -4,9 +4,9 @@
     right      else of the right answers, beyond guessing:   1 - (lost + v)/(R + v), v the right answers that vanished
     answers    where neither is measured:                    retained / (all that were right before)
 
-The base decides which of the three it is, once a run and once a ranking. The last counts lucky answers that flip as
-lost: by it a model that gained 1.5 points of accuracy kept .876, and one that lost a point .923. Each is highest for a
-model that was not trained at all.
+The base decides which of the three it is, once a run and once a ranking. The last counts lucky
+answers that flip as lost: by it a model that gained 1.5 points of accuracy kept .876, and one that
+lost a point .923. Each is highest for a model that was not trained at all.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Kept:
 
     Attributes:
         of: What it is a share of.
-        share: At most 1 but for luck, which may take more off than was lost; nan if nothing was right before.
+        share: At most 1 but for luck, which may take more off than was lost; nan if nothing was
+            right before.
         interval: Its 95 % interval.
     """
 
@@ -51,24 +52,27 @@ class Kept:
 
     @property
     def shown(self) -> tuple[float, Interval]:
-        """The share and its interval, at most 1."""
+        """The share and the interval, at most 1."""
         low, high = self.interval
         return min(self.share, 1.0), (min(low, 1.0), min(high, 1.0))
 
 
 def kept_of(wholes: Iterable[Group]) -> KeptOf:
-    """Return what is measured in all comparisons of a base: their kept shares are shares of this."""
+    """Find what is measured in all comparisons of a base.
+
+    Kept shares are shares of this.
+    """
     return max(
-        (_measured(whole) for whole in wholes), key=get_args(KeptOf).index, default="answers"
+        (_measured(group) for group in wholes), key=get_args(KeptOf).index, default="answers"
     )
 
 
-def _measured(whole: Group) -> KeptOf:
-    known, right = whole[KNOWN], whole[RIGHT_LOST]
+def _measured(group: Group) -> KeptOf:
+    known_items, right = group[KNOWN], group[RIGHT_LOST]
     if (
-        known is not None
-        and known.lost_net_share is not None
-        and (known.known_net or 0.0) >= FEWEST_TO_KEEP
+        known_items is not None
+        and known_items.lost_net_share is not None
+        and (known_items.known_net or 0.0) >= FEWEST_TO_KEEP
     ):
         return "known"
     return (
@@ -78,31 +82,32 @@ def _measured(whole: Group) -> KeptOf:
     )
 
 
-def kept(whole: Group, of: KeptOf | None = None) -> Kept:
-    """Return the share that is kept.
+def kept(group: Group, of: KeptOf | None = None) -> Kept:
+    """Share that is kept.
 
     Args:
-        whole: The group of all items of a comparison with the base.
+        group: The group of all items of a comparison with the base.
         of: What it is a share of; by default what this comparison measures.
     """
-    of = of or _measured(whole)
-    gone, known, right = whole.vanished_right, whole[KNOWN], whole[RIGHT_LOST]
+    of = of or _measured(group)
+    gone, known_items, right = group.vanished_right, group[KNOWN], group[RIGHT_LOST]
     if of == "answers":
-        # Counts are scaled to independent items; the design effect of the whole group stands in for that of its part.
-        worth, lost = whole.effective_n / whole.n if whole.n else 0.0, whole.forgotten + gone
-        low, high = flip_interval(lost * worth, (whole.retained + lost) * worth)
-        return Kept(of=of, share=whole.retention, interval=(1 - high, 1 - low))
+        # Counts are scaled to independent items; the design effect of the whole group stands in for
+        # that of its part.
+        worth, lost = group.effective_n / group.n if group.n else 0.0, group.forgotten + gone
+        low, high = flip_interval(lost * worth, (group.retained + lost) * worth)
+        return Kept(of=of, share=group.retention, interval=(1 - high, 1 - low))
     had, lost, ends = 0.0, 0.0, None
     if of == "known":
-        gone = hidden_known(whole)
-        if known is not None:
+        gone = hidden_known(group)
+        if known_items is not None:
             had, lost = (
-                known.known - (known.known_by_luck or 0.0),
-                known.known_lost - (known.known_lost_by_luck or 0.0),
+                known_items.known - (known_items.known_by_luck or 0.0),
+                known_items.known_lost - (known_items.known_lost_by_luck or 0.0),
             )
-            ends = known.lost_net_interval
+            ends = known_items.lost_net_interval
     elif right is not None:
-        had, lost = right.right, min(whole.forgotten, right.right)
+        had, lost = right.right, min(group.forgotten, right.right)
         if right.share is not None and right.interval is not None:
             lost, ends = right.share * had, (right.interval[0] * had, right.interval[1] * had)
     low, high = ends or (lost, lost)
@@ -112,6 +117,6 @@ def kept(whole: Group, of: KeptOf | None = None) -> Kept:
     return Kept(of=of, share=share, interval=(start, end))
 
 
-def hidden_known(whole: Group) -> float:
-    """Return the clearly known items that vanished, less those that luck alone would make."""
-    return max((whole.outcomes.known_vanished or 0.0) - whole.outcomes.known_vanished_by_luck, 0.0)
+def hidden_known(group: Group) -> float:
+    """Clearly known items that vanished, net of luck."""
+    return max((group.outcomes.known_vanished or 0.0) - group.outcomes.known_vanished_by_luck, 0.0)

@@ -1,8 +1,9 @@
 """Several models against one base: the answers lost from one model to another, and a ranking by what is kept.
 
-The kept share alone (`comparing.kept_share`) ranks first the model that was trained least. The front contains the
-models that remain once the target counts too. Values of a target come by the name of their model and never by their
-order: one value that slips by a row would put the wrong model first, and no output would show it.
+The kept share alone (`comparing.kept_share`) ranks first the model that was trained least. The
+front contains the models that remain once the target counts too. Values of a target come by the
+name of their model and never by their order: one value that slips by a row would put the wrong
+model first, and no output would show it.
 
     results.csv      a table of two columns: the model as it was given, or its short name, and the metric
 """
@@ -67,7 +68,7 @@ class TransitionMatrix:
 
     @property
     def lost(self) -> list[list[float]]:
-        """The counts in items: whole numbers, means if items have several samples."""
+        """The counts in items, means if items have several samples."""
         counts: list[list[float]] = self.answers.tolist()
         return (
             counts
@@ -81,10 +82,11 @@ class RankedModel:
     """One model in the ranking.
 
     Attributes:
-        number: Its number among the models after the base, from 1, in the order in which they were given.
+        number: Its number among the models after the base, from 1, in the order in which they were
+            given.
         label: Its short name.
-        place: Its rank by kept share, from 1; equal shares share a rank, in the order of the estimated change. None if
-            nothing was right before.
+        place: Its rank by kept share, from 1; equal shares share a rank, in the order of the
+            estimated change. None if nothing was right before.
         kept: What it keeps of what the base knew; shares of the same for all models.
         net_change: Accuracy after minus before, -1 to 1.
         net_change_interval: 95 %.
@@ -94,8 +96,9 @@ class RankedModel:
         change_interval: 95 %.
         verdict: Word of the verdict.
         target: Value of the target metric; None without one.
-        on_front: True if no other model is better in one of kept share and target and at least as good in the other;
-            None without a target. Models that are equal in both are on the front together.
+        on_front: True if no other model is better in one of kept share and target and at least as
+            good in the other; None without a target. Models that are equal in both are on the front
+            together.
     """
 
     number: int
@@ -127,15 +130,18 @@ class Target:
 
     @property
     def less_is_better(self) -> bool:
-        """True if a smaller value is the better one."""
+        """Is a smaller value better?"""
         return self.name.lower().endswith("loss")
 
 
 def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
-    """Count the answers lost between each pair of models, over the items of the first that all were scored on."""
-    first = snapshots[0]
-    right = np.stack([right_answers(first, one) for one in snapshots])
-    item = item_codes(first)
+    """Count the answers lost between each pair of models.
+
+    Over the items of the first that all were scored on.
+    """
+    base = snapshots[0]
+    right = np.stack([right_answers(base, snapshot) for snapshot in snapshots])
+    item = item_codes(base)
     scored = np.isfinite(right).all(axis=0)
     kept = (
         np.bincount(item, weights=~scored) == 0
@@ -143,12 +149,12 @@ def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
     rows = right[:, kept[item]]
     items = int(kept.sum())
     return TransitionMatrix(
-        labels=tuple(one.label for one in snapshots),
+        labels=tuple(snapshot.label for snapshot in snapshots),
         answers=np.rint(rows @ (1 - rows).T).astype(
             np.int64
         ),  # [i, j]: rows right in i and wrong in j
         items=items,
-        left_out=len(kept) - items - int(first.is_passage.sum()),
+        left_out=len(kept) - items - int(base.is_passage.sum()),
         samples=rows.shape[1] // items if items else 1,
     )
 
@@ -159,15 +165,19 @@ def rank_models(
     *,
     tolerance: Tolerance = TOLERANCE,
 ) -> tuple[RankedModel, ...]:
-    """Rank models by kept share, highest first; equal ones by estimated change, by the target, then as given.
+    """Rank models by kept share, highest first.
 
-    Each comparison is that of the base against a model; `tolerance` is what the verdict on each tolerates.
+    Ties are broken by estimated change, then by the target, then by the order. `tolerance` is what
+    each verdict tolerates.
+
+    Each comparison is that of the base against a model; `tolerance` is what the verdict on each
+    tolerates.
     """
-    groups = [one.all for one in comparisons]
+    groups = [comparison.all for comparison in comparisons]
     of = kept_of(groups)
-    each = [kept(group, of) for group in groups]
+    kept_shares = [kept(group, of) for group in groups]
     changes = [estimated(group) for group in groups]
-    shares = [one.share for one in each]
+    shares = [kept_share.share for kept_share in kept_shares]
     sign = -1 if target is not None and target.less_is_better else 1
     wanted = [0.0] * len(shares) if target is None else [sign * value for value in target.values]
 
@@ -186,8 +196,8 @@ def rank_models(
             label=comparisons[index].labels[1],
             place=None
             if math.isnan(shares[index])
-            else 1 + sum(other > shares[index] for other in shares),
-            kept=each[index],
+            else 1 + sum(share > shares[index] for share in shares),
+            kept=kept_shares[index],
             net_change=groups[index].net_change,
             net_change_interval=groups[index].net_change_interval,
             forgotten=groups[index].forgotten,
@@ -203,7 +213,7 @@ def rank_models(
 
 
 def _is_on_front(index: int, first: Sequence[float], second: Sequence[float]) -> bool:
-    """Return True if no point dominates (first[index], second[index]); nan is never on the front."""
+    # nan is never on the front.
     point = first[index], second[index]
     return not math.isnan(point[0]) and not any(
         # A comparison with nan is false, so a model without a share dominates none.
@@ -212,17 +222,18 @@ def _is_on_front(index: int, first: Sequence[float], second: Sequence[float]) ->
     )
 
 
-def read_target(given: str, models: Sequence[tuple[str, Snapshot]]) -> Target:
+def read_target(path_text: str, models: Sequence[tuple[str, Snapshot]]) -> Target:
     """Read the values of a target metric, one for each model.
 
     Args:
-        given: Path of a table with two columns, the model and its metric, which the first row names.
+        path_text: Path of a table with two columns, the model and its metric, which the first row
+            names.
         models: Each model as it was named, and its outcomes.
 
     Raises:
         SnapshotError: If a model has no value.
     """
-    path = Path(given)
+    path = Path(path_text)
     with file_errors(path, "a table of the target in CSV"):
         rows = [
             row
@@ -234,22 +245,25 @@ def read_target(given: str, models: Sequence[tuple[str, Snapshot]]) -> Target:
             ((number, len(row)) for number, row in enumerate(rows, 1) if len(row) != 2), (1, 0)
         )
         raise SnapshotError(
-            f"{path}, row {line}: needed two columns, the model and its metric, got {got}; the first row names them"
+            f"{path}, row {line}: needed two columns, the model and its metric, got {got}; the "
+            "first row names them"
         )
     values: dict[str, float] = {}
-    for number, (name, text) in enumerate(rows[1:], 2):
+    for number, (name, cell) in enumerate(rows[1:], 2):
         if name in values:
             raise SnapshotError(
                 f"{path}, row {number}: {name!r} is there twice; give each model one row"
             )
-        values[name] = _number(text, f"{path}, row {number} ({name!r:.80})")
+        values[name] = _number(cell, f"{path}, row {number} ({name!r:.80})")
     found = []
-    for named, outcomes in models:
+    for name_given, outcomes in models:
         # In the order of how exactly each names the model: two models may share a label.
-        keys = [key for key in (named, named.rstrip("/"), outcomes.label) if key in values]
+        keys = [
+            key for key in (name_given, name_given.rstrip("/"), outcomes.label) if key in values
+        ]
         if not keys:
             raise SnapshotError(
-                f"{path}: no row for {named}; add one whose first column is {named!r}"
+                f"{path}: no row for {name_given}; add one whose first column is {name_given!r}"
             )
         found.append(values[keys[0]])
     return Target(name=rows[0][1], values=tuple(found))

@@ -14,21 +14,23 @@ A verdict has three legs. Each is an interval against a limit:
 
     FAIL, FORGOT             a leg fails
     PASS, KEPT               accuracy is within its limit, and every other leg that is measured is within its limit, or
-                             shows no loss: knowledge up to twice its limit at most, a category of about 35 questions
-                             or more up to 20 points
+                             shows no loss: knowledge up to twice its limit at most, a category of
+                             about 35 questions or more up to 20 points
     INCONCLUSIVE, NOT CLEAR  otherwise
 
-The first word is for machines and the second for people. KEPT is not said out of ignorance: of fewer than 50 questions
-there is no PASS; a category that lost at least half of its right answers, three or more, and gained none stands in its
-way; and so does knowledge of which too little is known. A leg that cannot be measured at all takes no part and gives
-its reason. A model that was not shown to be better than guessing before can FAIL and not PASS, and so can a category.
-PASS takes the end of an interval in the worst case of the outcomes that vanished (`measures.flip_counts`), FAIL the
-plain one. Of the same weights measured twice at most 5 % of comparisons FAIL, all legs together.
+The first word is for machines and the second for people. KEPT is not said out of ignorance: of
+fewer than 50 questions there is no PASS; a category that lost at least half of its right answers,
+three or more, and gained none stands in its way; and so does knowledge of which too little is
+known. A leg that cannot be measured at all takes no part and gives its reason. A model that was not
+shown to be better than guessing before can FAIL and not PASS, and so can a category. PASS takes the
+end of an interval in the worst case of the outcomes that vanished (`measures.flip_counts`), FAIL
+the plain one. Of the same weights measured twice at most 5 % of comparisons FAIL, all legs
+together.
 
-The same intervals are shown beside the categories. The one that looks worst among many is partly so by chance. So the
-categories are ranked only where they differ by more than chance (p <= .05), in the order of their changes shrunk
-towards that of all (`metrics.margin_change`). Each is shown by its own estimate, which the simultaneous interval is
-about.
+The same intervals are shown beside the categories. The one that looks worst among many is partly so
+by chance. So the categories are ranked only where they differ by more than chance (p <= .05), in
+the order of their changes shrunk towards that of all (`metrics.margin_change`). Each is shown by
+its own estimate, which the simultaneous interval is about.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ from forgetwatch.measures.estimate import NET_ESTIMATE
 from forgetwatch.measures.known_items import KNOWN
 from forgetwatch.measures.measured_again import RIGHT_LOST
 from forgetwatch.metrics.intervals import Interval, newcombe
-from forgetwatch.metrics.margin_change import FEWEST, shrunk
+from forgetwatch.metrics.margin_change import FEWEST
+from forgetwatch.metrics.shrinkage import shrunk
 from forgetwatch.metrics.transitions import Cells
 from forgetwatch.text import count, one_line
 
@@ -96,15 +99,19 @@ class Leg:
 
     Attributes:
         name: ``accuracy``, ``knowledge`` or ``category``.
-        value: Net change, -1 to 1, or of ``knowledge`` the share that is lost; None if it is not measured. Of
-            ``category`` that of the category that decides, None if all of its outcomes vanished.
+        value: Net change, -1 to 1, or of ``knowledge`` the share that is lost; None if it is not
+            measured. Of ``category`` that of the category that decides, None if all of its outcomes
+            vanished.
         interval: Its interval: 95 %, or 1 - .05/G of ``category``. None if it is not measured.
-        limit: The limit on the same scale, below 0 for changes, above 0 for ``knowledge``; None if it was left out.
+        limit: The limit on the same scale, below 0 for changes, above 0 for ``knowledge``; None if
+            it was left out.
         answer: PASS, FAIL or INCONCLUSIVE; None if it is not measured.
-        is_tolerable: True if it shows no loss, and one of twice the limit is excluded; of ``category`` one of 20
-            points, unless it has too few questions to exclude that.
-        shows_loss: True if its interval shows a loss, within the limit or not; of ``category`` that of any category.
-        worst: End of the interval towards the limit in the worst case of the outcomes that vanished.
+        is_tolerable: True if it shows no loss, and one of twice the limit is excluded; of
+            ``category`` one of 20 points, unless it has too few questions to exclude that.
+        shows_loss: True if its interval shows a loss, within the limit or not; of ``category`` that
+            of any category.
+        worst: End of the interval towards the limit in the worst case of the outcomes that
+            vanished.
         group: Name of the category that decides; empty for the other legs.
         reason: Reason for which it is not measured, or cannot pass; empty if there is none.
         of: What ``knowledge`` is a share of.
@@ -124,12 +131,15 @@ class Leg:
 
     @property
     def allows(self) -> bool:
-        """True if a verdict can be PASS with this leg: it is within its limit, or shows no loss, or is not measured."""
+        """Can a verdict be PASS with this leg?
+
+        The leg is within the limit, shows no loss, or is not measured.
+        """
         return self.answer in (None, "PASS") or self.is_tolerable
 
     @property
     def shows(self) -> str:
-        """What it shows, in a few words."""
+        """Result in a few words."""
         if self.answer == "FAIL":
             return "beyond the limit"
         if self.answer == "PASS":
@@ -148,7 +158,7 @@ class Leg:
 
     @property
     def is_open_by_vanished(self) -> bool:
-        """True if the leg would be within its limit, and outcomes that vanished leave it open."""
+        """Do vanished outcomes alone keep the leg open?"""
         if self.limit is None or self.interval is None or self.worst is None:
             return False
         if self.value is None:
@@ -166,7 +176,8 @@ class RankedCategory:
     Attributes:
         group: The category.
         interval: Simultaneous interval of its estimate, 1 - .05/G for G categories.
-        shrunk: Its net change, shrunk towards that of all, by which categories are ranked; nan if they are not.
+        shrunk: Its net change, shrunk towards that of all, by which categories are ranked; nan if
+            they are not.
     """
 
     group: Group
@@ -175,7 +186,7 @@ class RankedCategory:
 
     @property
     def change(self) -> float:
-        """Its estimated net change, -1 to 1."""
+        """Estimated net change, -1 to 1."""
         return estimated(self.group)[0]
 
     @property
@@ -187,35 +198,38 @@ class RankedCategory:
 def legs_of(
     comparison: Comparison, tolerance: Tolerance, *, level: float = 0.95
 ) -> tuple[Leg, ...]:
-    """Return the legs of a comparison at a level, without those that are left out."""
-    whole = comparison.all
-    made = [
+    """Legs of a comparison at a level, without those left out."""
+    group = comparison.all
+    legs = [
         None
         if tolerance.accuracy is None
-        else _change_leg("accuracy", [whole], -tolerance.accuracy, level),
-        None if tolerance.known is None else knowledge_leg(whole, tolerance.known, level=level),
+        else _change_leg("accuracy", [group], -tolerance.accuracy, level),
+        None if tolerance.known is None else knowledge_leg(group, tolerance.known, level=level),
         None
         if tolerance.category is None
         else category_leg(comparison, -tolerance.category, level),
     ]
-    return tuple(leg for leg in made if leg is not None)
+    return tuple(leg for leg in legs if leg is not None)
 
 
 def _change_leg(name: LegName, groups: list[Group], limit: float, level: float = 0.95) -> Leg:
-    """Return the leg of the net change of some groups: it fails if one of them does, and passes if all do."""
-    each = 1 - (1 - level) / max(len(groups), 1)
-    found = [leg for group in groups if (leg := accuracy_leg(group, limit, level=each, name=name))]
+    # It fails if one group does, and passes if all do.
+    level_each = 1 - (1 - level) / max(len(groups), 1)
+    legs = [
+        leg for group in groups if (leg := accuracy_leg(group, limit, level=level_each, name=name))
+    ]
     reason = "no item was scored on both sides"
     if name == "category":
-        reason = "no category was better than guessing" if found else "fewer than two categories"
+        reason = "no category was better than guessing" if legs else "fewer than two categories"
         weak = {group.name for group in groups if group.little_to_lose}
-        found = [leg for leg in found if leg.answer == "FAIL" or leg.group not in weak]
-    if not found:
+        legs = [leg for leg in legs if leg.answer == "FAIL" or leg.group not in weak]
+    if not legs:
         return Leg(name=name, limit=limit, reason=reason)
-    # The group that decides: of those that fail the one farthest beyond, of others the one that fell most.
-    failed = [leg for leg in found if leg.answer == "FAIL"]
-    blocking = [leg for leg in found if not leg.allows] or [
-        leg for leg in found if leg.answer == "INCONCLUSIVE"
+    # The group that decides: of those that fail the one farthest beyond, of others the one that
+    # fell most.
+    failed = [leg for leg in legs if leg.answer == "FAIL"]
+    blocking = [leg for leg in legs if not leg.allows] or [
+        leg for leg in legs if leg.answer == "INCONCLUSIVE"
     ]
 
     def of_failed(leg: Leg) -> float:
@@ -224,7 +238,7 @@ def _change_leg(name: LegName, groups: list[Group], limit: float, level: float =
     def of_others(leg: Leg) -> float:
         return -math.inf if leg.value is None else leg.value
 
-    decides = min(failed, key=of_failed) if failed else min(blocking or found, key=of_others)
+    decides = min(failed, key=of_failed) if failed else min(blocking or legs, key=of_others)
     return Leg(
         name=name,
         limit=limit,
@@ -232,7 +246,7 @@ def _change_leg(name: LegName, groups: list[Group], limit: float, level: float =
         interval=decides.interval,
         answer=decides.answer,
         is_tolerable=decides.is_tolerable,
-        shows_loss=any(leg.shows_loss and leg.answer != "PASS" for leg in found)
+        shows_loss=any(leg.shows_loss and leg.answer != "PASS" for leg in legs)
         or decides.shows_loss,
         worst=decides.worst,
         group=decides.group,
@@ -241,29 +255,31 @@ def _change_leg(name: LegName, groups: list[Group], limit: float, level: float =
 
 
 def category_leg(comparison: Comparison, limit: float, level: float = 0.95) -> Leg:
-    """Return the leg of the categories, which cannot pass where one of them, of any size, sank."""
+    """Leg of the categories: no category of any size may sink."""
     groups = estimated_categories(comparison)
     made = _change_leg("category", groups, limit, level)
     sunk = next((group for group in comparison.by("category").values() if _sank(group)), None)
     if sunk is None or made.answer == "FAIL":
         return made
-    own = accuracy_leg(sunk, limit, level=1 - (1 - level) / max(len(groups), 1), name="category")
+    sunk_leg = accuracy_leg(
+        sunk, limit, level=1 - (1 - level) / max(len(groups), 1), name="category"
+    )
     lost, right = (
         sunk.forgotten + sunk.vanished_right,
         sunk.retained + sunk.forgotten + sunk.vanished_right,
     )
     gone = "have no outcome" if sunk.vanished_right == lost else "are lost"
     reason = f"{count(lost)} of {count(right)} right answers of {one_line(sunk.name)} {gone} and none gained"
-    leg = own or Leg(name="category", limit=limit, group=sunk.name)
+    leg = sunk_leg or Leg(name="category", limit=limit, group=sunk.name)
     return replace(leg, answer="INCONCLUSIVE", is_tolerable=False, shows_loss=True, reason=reason)
 
 
 def _unchanged(group: Group) -> list[Cells]:
-    """Return the cells of a group had no answer changed: with all answers right, and with those that were."""
-    every = group.effective_n
-    right = every * group.accuracy_before if group.n else every
+    # The group has all answers right, then only those that were.
+    size = group.effective_n
+    right = size * group.accuracy_before if group.n else size
     return [
-        Cells(retained=kept, forgotten=0, gained=0, missed=every - kept) for kept in (every, right)
+        Cells(retained=kept, forgotten=0, gained=0, missed=size - kept) for kept in (size, right)
     ]
 
 
@@ -276,13 +292,16 @@ def _sank(group: Group) -> bool:
 def accuracy_leg(
     group: Group, limit: float, *, level: float, name: LegName = "accuracy"
 ) -> Leg | None:
-    """Return the leg of the net change of one group; None if nothing in it was measured.
+    """Leg of the net change of a group.
 
     Args:
         group: The group.
         limit: The smallest net change that is tolerated, at most 0.
         level: Level of the interval, 0 to 1.
         name: Name of the leg.
+
+    Returns:
+        The leg, or None if nothing was measured.
     """
     estimate = group[NET_ESTIMATE]
     of_estimate, at_worst = (
@@ -293,7 +312,7 @@ def accuracy_leg(
         value, items = group.net_change, max(round(group.effective_n), 2) if group.n else 2
         ends = group.net_change_interval, group.outcomes.net_change_interval_worst
         centre = 0.0 if math.isnan(value) else value  # then the worst case is all that is known
-        wider = (at_level(centre, one, level, items) for one in ends)
+        wider = (at_level(centre, end, level, items) for end in ends)
         interval, bounded = ((max(low, -1.0), min(high, 1.0)) for low, high in wider)
     else:
         interval, bounded, value = of_estimate, at_worst, estimate.change.mean
@@ -314,7 +333,8 @@ def accuracy_leg(
         else "INCONCLUSIVE"
     )
     bound = -max(_BOUND, -4 * limit)
-    # A category may be too small to exclude that loss even if no answer changed, were all of them right or not.
+    # A category may be too small to exclude that loss even if no answer changed, were all of them
+    # right or not.
     unchanged = min(newcombe(cells, level=level)[0] for cells in _unchanged(group))
     few = answer == "PASS" and group.level == "all" and group.n < FEWEST_ITEMS
     # Vanished outcomes that may hide a loss beyond the limit count as one.
@@ -339,43 +359,49 @@ def accuracy_leg(
     )
 
 
-def knowledge_leg(whole: Group, limit: float, *, level: float = 0.95) -> Leg:
-    """Return the leg of the share of the clearly known items, less luck, that is lost.
+def knowledge_leg(group: Group, limit: float, *, level: float = 0.95) -> Leg:
+    """Leg of the clearly known items lost, net of luck.
 
-    Of fewer than `FEWEST_TO_KEEP` known items it is the share of the right answers that is lost beyond guessing.
+    Of fewer than `FEWEST_TO_KEEP` known items it is the share of the right answers that is lost
+    beyond guessing.
 
     Args:
-        whole: The group.
+        group: The group.
         limit: The largest share that is tolerated.
         level: Level of the interval.
     """
-    known, right = whole[KNOWN], whole[RIGHT_LOST]
-    net = None if known is None else known.known_net
+    known_items, right = group[KNOWN], group[RIGHT_LOST]
+    net = None if known_items is None else known_items.known_net
     if (
-        known is not None
+        known_items is not None
         and net is not None
-        and known.lost_net_share is not None
-        and kept_of([whole]) == "known"
+        and known_items.lost_net_share is not None
+        and kept_of([group]) == "known"
     ):
-        interval = known.lost_net_share_at(level) or (math.nan, math.nan)
+        interval = known_items.lost_net_share_at(level) or (math.nan, math.nan)
         # Known items that vanished are lost in the worst case.
-        hidden = hidden_known(whole)
+        hidden = hidden_known(group)
         return _share_leg(
-            known.lost_net_share, interval, limit, known=net, hidden=hidden, can_fail=True
+            known_items.lost_net_share,
+            interval,
+            limit,
+            known_count=net,
+            hidden=hidden,
+            can_fail=True,
         )
     if right is not None and right.holds >= HALF:
         if right.share is not None and right.interval is not None and right.least is not None:
             interval = at_level(right.share, right.interval, level)
             can_fail = right.less_noise and right.least > limit
-            made = _share_leg(
+            leg = _share_leg(
                 right.share,
                 interval,
                 limit,
-                known=right.right,
-                hidden=whole.vanished_right,
+                known_count=right.right,
+                hidden=group.vanished_right,
                 can_fail=can_fail,
             )
-            return replace(made, of="its right answers")
+            return replace(leg, of="its right answers")
         reason = f"it knew only {count(max(round(right.right), 0))} answers, too few to judge what it kept"
         return Leg(name="knowledge", limit=limit, answer="INCONCLUSIVE", reason=reason)
     reason = (
@@ -387,11 +413,17 @@ def knowledge_leg(whole: Group, limit: float, *, level: float = 0.95) -> Leg:
 
 
 def _share_leg(
-    share: float, interval: Interval, limit: float, *, known: float, hidden: float, can_fail: bool
+    share: float,
+    interval: Interval,
+    limit: float,
+    *,
+    known_count: float,
+    hidden: float,
+    can_fail: bool,
 ) -> Leg:
-    """Return the leg of a lost share of so many known items, of which `hidden` more may have vanished."""
+    # `hidden` more known items may have vanished.
     low, high = interval
-    worst = (high * known + hidden) / (known + hidden)
+    worst = (high * known_count + hidden) / (known_count + hidden)
     answer: Answer = (
         "FAIL" if can_fail and low > limit else "PASS" if worst < limit else "INCONCLUSIVE"
     )
@@ -408,30 +440,34 @@ def _share_leg(
 
 
 def is_beyond(group: Group, loss: float) -> bool | None:
-    """Return True if the net loss of a group surely exceeds a loss, 0 to 1, False if it surely does not, else None."""
+    """Does the net loss of a group surely exceed a loss?
+
+    Returns:
+        True, False, or None if the interval holds the loss.
+    """
     leg = accuracy_leg(group, -loss, level=0.95)
     return None if leg is None or leg.answer == "INCONCLUSIVE" else leg.answer == "FAIL"
 
 
 def lost_known(comparison: Comparison, limit: float) -> list[Group]:
-    """Return the categories that surely lost more of what was clearly known than a share, the largest loss first.
+    """Categories that surely lost more known items than a share.
 
     Surely: by intervals that hold for all categories together.
     """
     groups = estimated_categories(comparison)
-    level, found = 1 - 0.05 / max(len(groups), 1), list[tuple[float, Group]]()
+    level, losses = 1 - 0.05 / max(len(groups), 1), list[tuple[float, Group]]()
     for group in groups:
-        known = group[KNOWN]
-        interval = None if known is None else known.lost_net_share_at(level)
-        if known is not None and interval is not None and interval[0] > limit:
-            found.append((-(known.lost_net or 0.0), group))
-    return [group for _, group in sorted(found, key=lambda pair: pair[0])]
+        known_items = group[KNOWN]
+        interval = None if known_items is None else known_items.lost_net_share_at(level)
+        if known_items is not None and interval is not None and interval[0] > limit:
+            losses.append((-(known_items.lost_net or 0.0), group))
+    return [group for _, group in sorted(losses, key=lambda pair: pair[0])]
 
 
 def at_level(
     value: float, interval: Interval, level: float, observations: int | None = None
 ) -> Interval:
-    """Return a 95 % interval at another level: each end as many times farther away as with Student's t.
+    """Change the level of a 95 % interval, by Student's t.
 
     Args:
         value: The value that it is about.
@@ -445,53 +481,64 @@ def at_level(
 
 
 def estimated_categories(comparison: Comparison) -> list[Group]:
-    """Return the categories with an estimate of their net change; none if there is only one, which is the whole."""
-    found = [
+    """Categories with an estimate of their net change.
+
+    None of them if there is only one, which is the whole.
+    """
+    groups = [
         group
         for group in comparison.by("category").values()
         if group.n + group.outcomes.vanished >= FEWEST
         and not math.isnan(group.outcomes.net_change_interval_worst[0])
     ]
-    return found if len(found) > 1 else []
+    return groups if len(groups) > 1 else []
 
 
 def ranked_categories(comparison: Comparison) -> tuple[tuple[RankedCategory, ...], float]:
-    """Return the categories by their net change, shrunk towards that of all, lowest first; and the test's p-value.
+    """Rank the categories by shrunk net change, lowest first.
 
     The test is of "all changed alike".
 
     There is no ranking unless that p-value is at most `DIFFERENT`.
+
+    Returns:
+        The categories, and the p-value of "all changed alike".
     """
-    whole, groups = comparison.all[NET_ESTIMATE], estimated_categories(comparison)
+    overall, groups = comparison.all[NET_ESTIMATE], estimated_categories(comparison)
     level = 1 - 0.05 / max(len(groups), 1)
     estimates = [
-        (group, found, interval)
+        (group, estimate, interval)
         for group in groups
-        if (found := group[NET_ESTIMATE]) is not None
-        and (interval := found.interval_at(level)) is not None
+        if (estimate := group[NET_ESTIMATE]) is not None
+        and (interval := estimate.interval_at(level)) is not None
     ]
-    if whole is None or len(estimates) < 2:
+    if overall is None or len(estimates) < 2:
         return (), math.nan
     changes, errors = (
-        np.array([getattr(one[1].change, name) for one in estimates]) for name in ("mean", "error")
+        np.array([getattr(estimate[1].change, name) for estimate in estimates])
+        for name in ("mean", "error")
     )
-    between = shrunk(changes, errors, overall=whole.change.mean)
+    between = shrunk(changes, errors, overall=overall.change.mean)
     if not between.p_value <= DIFFERENT:
         return (), between.p_value
     ranked = [
         RankedCategory(group=group, interval=interval, shrunk=float(change))
         for (group, _, interval), change in zip(estimates, between.values, strict=True)
     ]
-    return tuple(sorted(ranked, key=lambda one: one.shrunk)), between.p_value
+    return tuple(sorted(ranked, key=lambda category: category.shrunk)), between.p_value
 
 
 def worst(answers: Iterable[Answer]) -> Answer:
-    """Return the worst of some answers, at least one: FAIL before INCONCLUSIVE before PASS."""
+    """Worst of some answers: FAIL, then INCONCLUSIVE, then PASS."""
     return min(answers, key=("FAIL", "INCONCLUSIVE", "PASS").index)
 
 
 def side_of_zero(interval: Interval | None) -> Side | None:
-    """Return the side of zero on which an interval is, or around it; None for no interval."""
+    """Side of zero on which an interval is.
+
+    Returns:
+        The side, or around; None without an interval.
+    """
     if interval is None or math.isnan(interval[0]):
         return None
     low, high = interval
@@ -499,15 +546,18 @@ def side_of_zero(interval: Interval | None) -> Side | None:
 
 
 def estimated(group: Group) -> tuple[float, Interval]:
-    """Return the net change of a group and its 95 % interval: the estimate, or that of the flips for too few items."""
-    found = group[NET_ESTIMATE]
-    if found is None or found.interval is None:
+    """Net change of a group, and 95 % interval.
+
+    From the estimate, or from the flips for too few items.
+    """
+    estimate = group[NET_ESTIMATE]
+    if estimate is None or estimate.interval is None:
         return group.net_change, group.net_change_interval
-    return found.change.mean, found.interval
+    return estimate.change.mean, estimate.interval
 
 
 def leg_interval(group: Group, categories: int) -> Interval:
-    """Return the interval of the net change of a group at the level of its leg.
+    """Interval of the net change of a group, at the level of the leg.
 
     95 %, or 1 - .05/G of one of G categories.
     """

@@ -1,13 +1,15 @@
 """Files from elsewhere, read within bounds, whatever they contain.
 
-A file may be missing, cut, of another kind, or made to fill the memory. `file_errors` is the one place that turns what
-is wrong with a file into an error of forgetwatch, which names the file, what was needed, and the cause. Only regular
-files are read: a pipe may never end. The bytes that gzip unpacks to are counted: 1 MB of it may hold 1 GB of zeros.
+A file may be missing, cut, of another kind, or made to fill the memory. `file_errors` is the one
+place that turns what is wrong with a file into an error of forgetwatch, which names the file, what
+was needed, and the cause. Only regular files are read: a pipe may never end. The bytes that gzip
+unpacks to are counted: 1 MB of it may hold 1 GB of zeros.
 
-YAML from people is texts, lists and mappings, and nothing else. Every scalar stays the text in the file: an id 017 is
-not 15, a category `no` not false, and 2% needs no quotes. No tag makes an object. A repeated key is an error, as in
-JSON, since the last one would silently win; so are anchors, with which a few lines can expand to billions, and nesting
-beyond `MAX_DEPTH`, which costs the parser the square of the depth.
+YAML from people is texts, lists and mappings, and nothing else. Every scalar stays the text in the
+file: an id 017 is not 15, a category `no` not false, and 2% needs no quotes. No tag makes an
+object. A repeated key is an error, as in JSON, since the last one would silently win; so are
+anchors, with which a few lines can expand to billions, and nesting beyond `MAX_DEPTH`, which costs
+the parser the square of the depth.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ _SHOWN: Final = 200
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object from its members; for `object_pairs_hook` of the json module.
+    """Build an object from members, and refuse a repeated key.
+
+    For `object_pairs_hook` of the json module.
 
     Raises:
         UnsuitableError: If a key is there twice: the last one would silently win.
@@ -72,12 +76,12 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     >>> unique_keys([("correct", True), ("gold", 0)])
     {'correct': True, 'gold': 0}
     """
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise UnsuitableError(f"the key {twice!r:.80} is in one object twice")
-    return made
+    return members
 
 
 class UnsuitableError(ValueError):
@@ -88,7 +92,7 @@ class UnsuitableError(ValueError):
 def file_errors(
     path: str | Path, needed: str, error: type[ForgetwatchError] = SnapshotError
 ) -> Iterator[None]:
-    """Raise what goes wrong with a file within the block as an error of forgetwatch.
+    """Turn errors of a file in the block into forgetwatch's errors.
 
     Args:
         path: The file.
@@ -96,7 +100,8 @@ def file_errors(
         error: Class of the error.
 
     Raises:
-        ForgetwatchError: `error` for any of `DAMAGE`, in one line. Errors of forgetwatch pass unchanged.
+        ForgetwatchError: `error` for any of `DAMAGE`, in one line. Errors of forgetwatch pass
+            unchanged.
     """
     try:
         yield
@@ -115,7 +120,6 @@ def file_errors(
 
 
 def _cause(problem: BaseException) -> str:
-    """Return the cause of an exception in one line."""
     if isinstance(problem, MemoryError):
         return "it does not fit into the memory"
     if isinstance(problem, RecursionError):
@@ -143,9 +147,12 @@ def read_content(
     *,
     limit: int | None = None,
 ) -> bytes:
-    """Return the content of a regular file, unpacked if gzip packed it; errors are those of `file_errors`.
+    """Read a regular file whole, unpacked if gzip packed it.
 
-    `limit` is its maximum size in bytes, None for any; a packed file may be 200 times as large unpacked, or 64 MiB.
+    Errors are those of `file_errors`.
+
+    `limit` is its maximum size in bytes, None for any; a packed file may be 200 times as large
+    unpacked, or 64 MiB.
     """
     with file_errors(path, needed, error):
         size = regular_size(path)
@@ -160,7 +167,7 @@ def read_content(
 
 
 def is_packed(head: bytes) -> bool:
-    """Return True for the first bytes of gzip data.
+    """Are these the first bytes of gzip data?
 
     Raises:
         UnsuitableError: If they are of another program, whose data are not read.
@@ -174,7 +181,7 @@ def is_packed(head: bytes) -> bool:
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Open a file for reading; one that gzip packed is unpacked on the way, within a limit."""
+    """Open a file for reading, unpacked within a limit."""
     with path.open("rb") as file:
         packed = is_packed(file.read(8))
     if not packed:
@@ -197,7 +204,9 @@ def read_text(
     *,
     limit: int | None = None,
 ) -> str:
-    r"""Return the content of a regular UTF-8 file as text, without byte order mark, line ends as ``\n``.
+    r"""Read a regular UTF-8 file as text.
+
+    The byte order mark is removed, and line ends are ``\n``.
 
     See `read_content`.
     """
@@ -207,7 +216,7 @@ def read_text(
 
 
 def table_suffix(path: Path) -> str:
-    """Return the suffix of a table in lower case, before that of gzip.
+    """Suffix of a table in lower case, before that of gzip.
 
     >>> table_suffix(Path("QUESTIONS.CSV")), table_suffix(Path("log.jsonl.gz"))
     ('.csv', '.jsonl')
@@ -217,7 +226,9 @@ def table_suffix(path: Path) -> str:
 
 
 def table_text(data: bytes) -> str:
-    """Return the text of a table, in UTF-8 or UTF-16 by its byte order mark, without the mark.
+    """Decode a table from UTF-8 or UTF-16.
+
+    The byte order mark decides, and is removed.
 
     Raises:
         UnsuitableError: If it is in neither: other encodings cannot be told apart with certainty.
@@ -228,29 +239,33 @@ def table_text(data: bytes) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnsuitableError(
-            f"text in another encoding than UTF-8 (byte {error.start:,}), such as cp1252 or GBK; save it as UTF-8"
+            f"text in another encoding than UTF-8 (byte {error.start:,}), such as cp1252 or "
+            "GBK; save it as UTF-8"
         ) from error
 
 
 def csv_dialect(text: str) -> tuple[str, str]:
-    r"""Return the separator of a CSV text, and the text without the line by which spreadsheets name it.
+    r"""Find the separator of a CSV text.
 
-    Without that line it is the separator that is most frequent in the header: spreadsheets of some languages write
-    semicolons.
+    Also returns the text without the line by which spreadsheets name the separator.
+
+    Without that line it is the separator that is most frequent in the header: spreadsheets of some
+    languages write semicolons.
 
     >>> csv_dialect("sep=;\nid;correct\n")
     (';', 'id;correct\n')
     """
-    first, _, rest = text.partition("\n")
-    if named := re.fullmatch(r'"?sep=(.)"?\s*', first.strip("\r"), re.IGNORECASE):
-        return named[1], rest
-    return max(",;\t", key=first.count), text
+    first_line, _, rest = text.partition("\n")
+    if sep_line := re.fullmatch(r'"?sep=(.)"?\s*', first_line.strip("\r"), re.IGNORECASE):
+        return sep_line[1], rest
+    return max(",;\t", key=first_line.count), text
 
 
 def regular_size(path: Path) -> int:
-    """Return the size of a regular file in bytes.
+    """Size of a regular file in bytes.
 
-    OSError or UnsuitableError if there is none, or it is a pipe or a device.
+    Raises:
+        OSError or UnsuitableError: If there is none, or the path is a pipe or a device.
     """
     state = path.stat()
     if not stat.S_ISREG(state.st_mode) and not stat.S_ISDIR(
@@ -261,7 +276,11 @@ def regular_size(path: Path) -> int:
 
 
 def read_head(path: Path) -> bytes:
-    """Return the first 4 KiB of a regular file, unpacked; empty for a folder. Errors are those of `regular_size`."""
+    """Read the first 4 KiB of a regular file, unpacked.
+
+    Returns:
+        The bytes, none for a folder. Errors are those of `regular_size`.
+    """
     regular_size(path)
     if path.is_dir():
         return b""
@@ -271,7 +290,7 @@ def read_head(path: Path) -> bytes:
 
 
 def unpacked_limit(packed: int, *, least: int = _MIN_UNPACKED) -> int:
-    """Return the bytes that packed data of this size may unpack to."""
+    """Bytes that packed data of this size may unpack to."""
     return max(least, _MAX_RATIO * packed)
 
 
@@ -286,7 +305,6 @@ def _bounded(read: Callable[[int], bytes], limit: int) -> bytes:
 
 
 def _gunzip(packed: bytes, limit: int) -> bytes:
-    """Unpack gzip data of one or several members, within a limit in bytes."""
     blocks, size = [], 0
     member = zlib.decompressobj(wbits=31)  # gzip, with its checksum
     for start in range(0, len(packed), _PACKED_BLOCK):
@@ -311,21 +329,21 @@ def _gunzip(packed: bytes, limit: int) -> bytes:
 
 
 def is_text(value: object) -> bool:
-    """Return True for text that UTF-8 can hold.
+    """Can UTF-8 hold this text?
 
     Half of a surrogate pair, which JSON can name, cannot be written or shown.
     """
     return isinstance(value, str) and (
-        value.isascii() or not any("\ud800" <= part <= "\udfff" for part in value)
+        value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
     )
 
 
 def holds_text(value: object) -> bool:
-    """Return True if every text in a value of JSON is text by `is_text`, names included."""
+    """Is every text in a JSON value, names included, `is_text`?"""
     if isinstance(value, str):
         return is_text(value)
     if isinstance(value, Mapping):
-        return all(holds_text(name) and holds_text(part) for name, part in value.items())
+        return all(holds_text(name) and holds_text(member) for name, member in value.items())
     return not isinstance(value, (list, tuple)) or all(map(holds_text, value))
 
 
@@ -337,14 +355,16 @@ MAX_SIZE: Final = 2**19
 
 
 def read_plain_yaml(path: Path, needed: str, error: type[ForgetwatchError]) -> Plain:
-    """Return the one document in a file, by `parse_plain_yaml`; a file that cannot be read is an `error` too."""
+    """Read a file with one YAML document, by `parse_plain_yaml`."""
     return parse_plain_yaml(read_text(path, needed, error, limit=MAX_SIZE), path, needed, error)
 
 
 def parse_plain_yaml(
     text: str, source: str | Path, needed: str, error: type[ForgetwatchError]
 ) -> Plain:
-    """Parse the one document in a text; an empty one is an empty text.
+    """Parse the one YAML document in a text.
+
+    An empty document is an empty text.
 
     Args:
         text: YAML.
@@ -353,19 +373,19 @@ def parse_plain_yaml(
         error: Class of the errors.
 
     Raises:
-        ForgetwatchError: `error`, if it is not YAML, or has anchors, deep nesting, repeated keys, or keys that are not
-            texts.
+        ForgetwatchError: `error`, if it is not YAML, or has anchors, deep nesting, repeated keys,
+            or keys that are not texts.
     """
     with file_errors(source, needed, error):
         try:
-            found: Plain | None = _Loader(text).get_single_data()
+            document: Plain | None = _Loader(text).get_single_data()
         except _RefusedError as problem:
             line = "" if problem.problem_mark is None else f", line {problem.problem_mark.line + 1}"
             raise error(f"{source}{line}: {problem.problem}") from problem
         except yaml.YAMLError as problem:
             cause = " ".join(str(problem).split())
             raise error(f"{source}: needed {needed}, and it is not YAML: {cause}") from problem
-        return "" if found is None else found
+        return "" if document is None else document
 
 
 class _RefusedError(yaml.MarkedYAMLError):
@@ -378,7 +398,7 @@ class _Loader(yaml.BaseLoader):
     depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Return the next node, unless its first event is refused."""
+        """Compose the next node, unless the first event is refused."""
         event, reason = self.peek_event(), ""  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent):
             reason = "anchors are not read; write it out"
@@ -398,7 +418,7 @@ class _Loader(yaml.BaseLoader):
         return node
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        """Return a mapping whose keys are texts, each once."""
+        """Build a mapping whose keys are texts, each once."""
         names = set[str]()
         for name, _ in node.value:
             reason = (

@@ -1,8 +1,8 @@
 """Parquet files: those from elsewhere, measured before they are decoded, and those that forgetwatch writes.
 
-A text of 1 MB in 4,000 rows is 9 kB in a file, and 4 GB in memory. The footer gives the number of values and their
-size before compression. Texts are measured in their dictionary, or in batches that are small enough where each text is
-stored as its difference from the one before.
+A text of 1 MB in 4,000 rows is 9 kB in a file, and 4 GB in memory. The footer gives the number of
+values and their size before compression. Texts are measured in their dictionary, or in batches that
+are small enough where each text is stored as its difference from the one before.
 
 forgetwatch's own tables have metadata as one JSON object under the schema key ``forgetwatch``.
 """
@@ -38,9 +38,12 @@ _WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 4}
 
 
 def read_parquet(path: Path) -> pa.Table:
-    """Read a Parquet file whole; one of `DAMAGE` if that fails, or it needs over 200 times its size and 512 MiB.
+    """Read a Parquet file whole.
 
     A file of more than four million rows has at most two for each of its bytes.
+
+    Raises:
+        DAMAGE: If that fails, or the file needs over 200 times its size and 512 MiB.
     """
     for _ in parquet_batches(path, rows=_ROWS):
         pass  # measured before the texts are written out
@@ -58,14 +61,16 @@ def parquet_batches(
     kept: bool = True,
     groups: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of rows of a Parquet file; texts are dictionary arrays where their encoding allows it.
+    """Yield the batches of rows of a Parquet file.
+
+    Texts are dictionary arrays where the encoding allows.
 
     Args:
         path: The file.
         columns: Names of the columns, with dots into objects; None for all.
         rows: Maximum number of rows of a batch.
-        kept: True if the caller keeps the rows: then the limit of `read_parquet` holds for all batches together, else
-            for each.
+        kept: True if the caller keeps the rows: then the limit of `read_parquet` holds for all
+            batches together, else for each.
         groups: Row groups to read; None for all.
     """
     packed = regular_size(path)
@@ -90,7 +95,8 @@ def parquet_batches(
     if (sum(sizes) if kept else max(sizes, default=0)) > limit:
         raise too_large
     chosen = [chunk for chunks in of_groups for chunk in chunks]
-    # No text is longer than its chunk before compression, so that a batch of texts is well below the limit.
+    # No text is longer than its chunk before compression, so that a batch of texts is well below
+    # the limit.
     different = [
         chunk.total_uncompressed_size for chunk in chosen if "DELTA_BYTE_ARRAY" in chunk.encodings
     ]
@@ -113,9 +119,17 @@ def parquet_batches(
 
 
 def check_row_group(file: pq.ParquetFile, number: int) -> pq.RowGroupMetaData:
-    """Return the metadata of a row group, once they are known to be whole; raises one of `DAMAGE` if they are not."""
-    # To ask a damaged footer for a column ends the process. A reader parses the same bytes and raises; no row is read.
-    # Without columns pyarrow divides by the batch size, and there is nothing to parse.
+    """Check that a row group is whole.
+
+    Returns:
+        Its metadata.
+
+    Raises:
+        DAMAGE: If the group is not whole.
+    """
+    # To ask a damaged footer for a column ends the process. A reader parses the same bytes and
+    # raises; no row is read. Without columns pyarrow divides by the batch size, and there is
+    # nothing to parse.
     if file.metadata.num_columns:
         list(file.reader.iter_batches(0, row_groups=[number]))
     return file.metadata.row_group(number)
@@ -124,7 +138,6 @@ def check_row_group(file: pq.ParquetFile, number: int) -> pq.RowGroupMetaData:
 def _chunks(
     group: pq.RowGroupMetaData, names: Sequence[str] | None
 ) -> list[pq.ColumnChunkMetaData]:
-    """Return the metadata of the columns of these names, or of parts of them, in a row group."""
     chunks = list(map(group.column, range(group.num_columns)))
     if names is None:
         return chunks
@@ -136,7 +149,7 @@ def _chunks(
 
 
 def _least_size(chunk: pq.ColumnChunkMetaData, leaf: pq.ColumnSchema) -> int:
-    """Return the bytes that the values of a chunk need at least; repeated texts are not among them."""
+    """Repeated texts are not counted."""
     values, uncompressed = chunk.num_values, chunk.total_uncompressed_size
     if min(values, uncompressed) < 0:
         raise ValueError(
@@ -160,7 +173,6 @@ def _is_text(leaf: pq.ColumnSchema) -> bool:
 
 
 def _decoded_size(array: pa.Array) -> int:
-    """Return the bytes of an array once its dictionaries are written out."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         if not (pa.types.is_string(kind.value_type) or pa.types.is_binary(kind.value_type)):
@@ -180,7 +192,7 @@ def _decoded_size(array: pa.Array) -> int:
 
 
 def write_table(table: pa.Table, meta: Mapping[str, Any], path: str | Path) -> None:
-    """Write a table and its metadata (JSON values) as one Parquet file, atomically."""
+    """Write a table and JSON metadata as a Parquet file, atomically."""
     described = table.replace_schema_metadata({KEY: json.dumps(dict(meta)).encode()})
     write_atomically(
         Path(path), lambda partial: pq.write_table(described, partial, compression="zstd")
@@ -188,10 +200,14 @@ def write_table(table: pa.Table, meta: Mapping[str, Any], path: str | Path) -> N
 
 
 def checksum_with(rows: str, meta: Mapping[str, Any]) -> str:
-    """Return 32 hex digits of SHA-256 over a checksum of rows and metadata, whatever the order of their keys."""
+    """Hash a checksum of rows with metadata, in any order of keys.
+
+    Returns:
+        32 hex digits of SHA-256.
+    """
     # Through JSON and back: keys are sorted as the texts that they are in a file.
-    text = json.dumps(json.loads(json.dumps(dict(meta))), sort_keys=True)
-    return hashlib.sha256(f"{rows}\n{text}".encode()).hexdigest()[:32]
+    canonical = json.dumps(json.loads(json.dumps(dict(meta))), sort_keys=True)
+    return hashlib.sha256(f"{rows}\n{canonical}".encode()).hexdigest()[:32]
 
 
 def read_table(
@@ -201,7 +217,7 @@ def read_table(
     format: str,
     schema: pa.Schema,
 ) -> tuple[pa.Table, dict[str, Any]]:
-    """Read a file that `write_table` wrote: (the columns of `schema` in its order, without metadata; the metadata).
+    """Read a file that `write_table` wrote.
 
     Args:
         path: The file.
@@ -209,8 +225,12 @@ def read_table(
         format: Value of ``format`` in its metadata.
         schema: Required columns. Their types are not checked: the caller casts.
 
+    Returns:
+        The columns of `schema` in that order, without metadata; the metadata.
+
     Raises:
-        SnapshotError: If there is no such file, if it is damaged, has another format, or lacks a column.
+        SnapshotError: If there is no such file, if it is damaged, has another format, or lacks a
+            column.
     """
     with file_errors(path, f"{what} in Parquet"):
         table = read_parquet(path)
@@ -219,13 +239,16 @@ def read_table(
     if described is None:
         raise SnapshotError(f"{path}: a Parquet file, but not {what} that forgetwatch wrote")
     if not isinstance(meta, dict) or meta.get("format") != format:
-        found = meta.get("format") if isinstance(meta, dict) else meta
+        format_found = meta.get("format") if isinstance(meta, dict) else meta
         raise SnapshotError(
-            f"{path}: its format is {found!r:.80}, this version reads {format!r}; another version of "
+            f"{path}: its format is {format_found!r:.80}, this version reads {format!r}; "
+            "another version of "
             "forgetwatch wrote it, or it is damaged: measure the model again"
         )
     for name in schema.names:
         if names.count(name) != 1:
-            found = "has it twice" if name in names else "has no such column"
-            raise SnapshotError(f"{path}: {what} needs the column {name!r} once; the file {found}")
+            format_found = "has it twice" if name in names else "has no such column"
+            raise SnapshotError(
+                f"{path}: {what} needs the column {name!r} once; the file {format_found}"
+            )
     return table.select(schema.names).replace_schema_metadata(None), meta

@@ -1,8 +1,9 @@
 """Files that are complete or absent.
 
-A file is written under a temporary name in its own folder, flushed to disk and renamed, so that a reader and a crash
-see the old file or the new one, never a part. The temporary name holds the machine, the process and a random part: two
-containers that share a folder may have equal process ids.
+A file is written under a temporary name in its own folder, flushed to disk and renamed, so that a
+reader and a crash see the old file or the new one, never a part. The temporary name holds the
+machine, the process and a random part: two containers that share a folder may have equal process
+ids.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ _MAX_NAME: Final = 200
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file next to `path`, flush it, and rename it to `path`.
+    """Replace a file atomically by what `write` writes.
 
-    An exception leaves the old file in place. A file that is replaced keeps its mode. Missing folders are made. A
-    symbolic link is followed; a device or a pipe is written to directly.
+    An exception leaves the old file in place. A file that is replaced keeps its mode. Missing
+    folders are made. A symbolic link is followed; a device or a pipe is written to directly.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
@@ -59,7 +60,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_problem(error: OSError, at: Path) -> str:
-    """Return the reason of a failed write and its file, such as ``disk full at run/step-000020.parquet``.
+    """Name the reason and the file of a failed write.
 
     Args:
         error: The error of the write.
@@ -74,8 +75,8 @@ def write_problem(error: OSError, at: Path) -> str:
 
 
 def _temporary_name(name: str) -> str:
-    """Return the name of a temporary file that no other writer uses, ``.NAME.HOST-PID-RANDOM.partial``."""
-    # The process id alone is not enough: containers have process ids, and some of them host names, of their own.
+    # The process id alone is not enough: containers have process ids, and some of them host names,
+    # of their own.
     host = hashlib.sha256(socket.gethostname().encode("utf-8", "replace")).hexdigest()[:6]
     kept = name.encode("utf-8", "ignore")[:_MAX_NAME].decode("utf-8", "ignore")
     # The leading dot hides the file from globs over the folder.
@@ -83,6 +84,9 @@ def _temporary_name(name: str) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text as UTF-8, whole or not at all; lone surrogates, which logs hold and UTF-8 does not, become ``?``."""
+    """Write a text as UTF-8, atomically.
+
+    Lone surrogates, which logs hold and UTF-8 does not, become ``?``.
+    """
     data = text.encode("utf-8", "replace")
     write_atomically(path, lambda partial: partial.write_bytes(data))

@@ -1,14 +1,16 @@
 """One generated text, graded: is its answer right, is there an answer at all, and is it in a form that prompts ask for?
 
     output ──▶ after_thinking ──▶ extracted answer ──▶ Grade
-                                  by the item's match: letter, number, exact, contains, regex, json, tool_call,
-                                  boxed, math, instructions or a trait; or by the item's own judge
+                                  by the item's match: letter, number, exact, contains, regex, json,
+                                  tool_call, boxed, math, instructions or a trait; or by the item's
+                                  own judge
 
-A fine-tuned model may lose the form of an answer before it loses the knowledge, so a grade has three parts: `correct`,
-`outcome` (is there an answer) and `form` (is it in a form that prompts ask for). A wrong output without an answer, or
-out of form, while the right option still has the highest score, is a loss of form. Grading does not interpret the
-prompt: every form that prompts commonly ask for is accepted, and an item that allows one form only says so in its match
-(``json:only``). The prompt's text is only looked up by `language`, for which a copy of it is no answer.
+A fine-tuned model may lose the form of an answer before it loses the knowledge, so a grade has
+three parts: `correct`, `outcome` (is there an answer) and `form` (is it in a form that prompts ask
+for). A wrong output without an answer, or out of form, while the right option still has the highest
+score, is a loss of form. Grading does not interpret the prompt: every form that prompts commonly
+ask for is accepted, and an item that allows one form only says so in its match (``json:only``). The
+prompt's text is only looked up by `language`, for which a copy of it is no answer.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import instructions, mathematics, patterns, traits
+from forgetwatch.grading import (
+    expressions,
+    instructions,
+    json_answers,
+    mathematics,
+    patterns,
+    traits,
+)
 from forgetwatch.grading.letters import extract_letter, extract_option_text
 from forgetwatch.grading.output_text import (
     NOTHING,
@@ -56,9 +65,11 @@ class Grade:
 
     Attributes:
         correct: True or False; None = unscored.
-        chosen: Index of the option that the output names; None for open answers and where no option is named.
-        outcome: ``ok``; ``no answer``; ``ambiguous`` (two different final answers); ``truncated`` or ``truncated in
-            thinking`` (the text ends before an answer); or ``unscored: `` and the reason.
+        chosen: Index of the option that the output names; None for open answers and where no option
+            is named.
+        outcome: ``ok``; ``no answer``; ``ambiguous`` (two different final answers); ``truncated``
+            or ``truncated in thinking`` (the text ends before an answer); or ``unscored: `` and the
+            reason.
         extracted: The answer as written, at most 300 characters; None where there is none.
         as_text: True where the answer is the option's text instead of its letter.
         form: True where the answer has a form that prompts ask for; False without an answer.
@@ -83,17 +94,20 @@ def grade(
     """Grade an output as an answer to an item; deterministic.
 
     Args:
-        item: The question. With choices, the option's letter decides, or its text where no letter is found.
+        item: The question. With choices, the option's letter decides, or its text where no letter
+            is found.
         output: The text that the model generated after the prompt.
-        truncated: True where generation ended at a length limit. A complete final answer still counts (``Answer: B``
-            with text after it, a closed box, a closed bracket). Where the cut may have changed the answer (a number
-            at the very end, the last number of an unfinished calculation) the outcome is ``truncated``.
+        truncated: True where generation ended at a length limit. A complete final answer still
+            counts (``Answer: B`` with text after it, a closed box, a closed bracket). Where the cut
+            may have changed the answer (a number at the very end, the last number of an unfinished
+            calculation) the outcome is ``truncated``.
         no_answer: Outcome of an output without a usable answer.
-        judge: Replaces the item's match; it gets the output after its thinking block. Where it raises or returns
-            neither True nor False, the output is unscored, with the reason.
+        judge: Replaces the item's match; it gets the output after its thinking block. Where it
+            raises or returns neither True nor False, the output is unscored, with the reason.
 
     Raises:
-        ProbeError: If the item cannot be graded, whatever the output; `check_item` raises it beforehand.
+        ProbeError: If the item cannot be graded, whatever the output; `check_item` raises it
+            beforehand.
     """
     # For `stops` an output that does not end is the wrong answer itself, not a missing one.
     missing = False if no_answer == "wrong" or item.match == "stops" else None
@@ -123,9 +137,10 @@ def grade(
 
 
 def ungradable_reason(item: Item) -> str:
-    """Return the reason why no output to a well-formed item can be graded, so that none is generated.
+    """Reason why no output to an item can be graded.
 
-    Empty if it can be.
+    Returns:
+        The reason, or an empty text. None is generated for such an item.
     """
     if item.match == "instructions" and not item.choices:
         return instructions.unchecked_reason(str(item.answers[0]))
@@ -133,10 +148,11 @@ def ungradable_reason(item: Item) -> str:
 
 
 def check_item(item: Item) -> None:  # noqa: C901
-    """Raise for an item that cannot be graded, before any model generates an answer to it.
+    """Refuse an item that cannot be graded.
 
     Raises:
-        ProbeError: If it has neither choices nor a match, or if its match can never find its answer.
+        ProbeError: If it has neither choices nor a match, or if its match can never find its
+            answer.
     """
     problem = None
     match item.match:
@@ -153,7 +169,7 @@ def check_item(item: Item) -> None:  # noqa: C901
         case "json" | "json:only" | "json:keys" | "json:keys:only" | "tool_call":
             problem = _json_problem(item)
         case "math":
-            mathematics.check_installed()
+            expressions.check_installed()
         case str() as match if match in TRAITS:
             problem = traits.trait_problem(match, _texts(item))
         case "instructions" if not instructions.is_instruction_list(_texts(item)[0]):
@@ -170,19 +186,19 @@ def check_item(item: Item) -> None:  # noqa: C901
 
 
 def _answer(item: Item, body: str) -> tuple[Extracted, bool]:
-    """Return (Answer of an output, is it right), from the text before a next question if that states an answer."""
+    # The text before a next question counts if it states an answer.
     if item.choices or item.match in _STATED:
         before = before_next_question(body)
         if before is not None:
             extracted, right = _extract(item, before)
-            # A model may also copy the question first: text without a stated answer is not what it answered.
+            # A model may also copy the question first: text without a stated answer is not what it
+            # answered.
             if extracted.text is not None and (extracted.form or any(statements(plain(before)))):
                 return extracted, right
     return _extract(item, body)
 
 
 def _extract(item: Item, body: str) -> tuple[Extracted, bool]:  # noqa: C901
-    """Return (Answer that the item's match finds in a text, is it right)."""
     if item.choices:
         extracted = extract_letter(body, item.choices)
         extracted = extract_option_text(body, item.choices) if extracted == NOTHING else extracted
@@ -191,25 +207,27 @@ def _extract(item: Item, body: str) -> tuple[Extracted, bool]:  # noqa: C901
     match item.match:
         case "letter":
             return _compare(
-                extract_letter(body, None), answers, lambda found, answer: found == answer.strip()
+                extract_letter(body, None),
+                answers,
+                lambda extracted, answer: extracted == answer.strip(),
             )
         case "number":
             return _compare(mathematics.extract_number(body), answers, mathematics.same_number)
         case "boxed":
-            return _compare(mathematics.extract_box(body), answers, mathematics.same_box)
+            return _compare(expressions.extract_box(body), answers, expressions.same_box)
         case "math":
-            return _compare(mathematics.extract_expression(body), answers, mathematics.same_value)
+            return _compare(expressions.extract_expression(body), answers, expressions.same_value)
         case "exact" | "exact:fold":
             return patterns.match_exact(body, answers, case=item.match == "exact")
         case "contains":
             return patterns.match_contained(body, answers)
         case "json" | "json:only" | "json:keys" | "json:keys:only":
             only = item.match.endswith(":only")
-            return patterns.match_json(
+            return json_answers.match_json(
                 body, answers, keys=item.match.startswith("json:keys"), only=only
             )
         case "tool_call":
-            return patterns.match_tool_calls(body, answers)
+            return json_answers.match_tool_calls(body, answers)
         case str() as match if match in TRAITS:
             return traits.match_trait(match, body, answers, _prompt_text(item))
         case "instructions":
@@ -235,7 +253,7 @@ def _compare(
 def _grade_by_judge(
     judge: Judge, item: Item, body: str, *, truncated: bool, missing: bool | None
 ) -> Grade:
-    """Return the grade by the caller's own rule; whatever it raises becomes the reason of an unscored output."""
+    # Whatever the rule raises becomes the reason of an unscored output.
     try:
         verdict = judge(item, body)
         # `in` calls ==, which a foreign type may answer with an array or an exception.
@@ -260,7 +278,7 @@ def _texts(item: Item) -> tuple[str, ...]:
 
 
 def _prompt_text(item: Item) -> str:
-    """Return the text of the prompt; of chat messages, those whose content is text."""
+    # Chat messages without text are left out.
     if isinstance(item.prompt, str):
         return item.prompt
     return "\n".join(
@@ -269,13 +287,12 @@ def _prompt_text(item: Item) -> str:
 
 
 def _json_problem(item: Item) -> str | None:
-    """Return the reason why a JSON match can never find the item's answer; None if it can."""
     for text in _texts(item):
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
             return f"match {item.match!r} needs an answer in JSON"
-        if item.match == "tool_call" and not list(patterns.read_calls(value)):
+        if item.match == "tool_call" and not list(json_answers.read_calls(value)):
             return "match 'tool_call' needs a name with arguments, or a list of them"
         if item.match in ("json:keys", "json:keys:only") and not isinstance(value, (dict, list)):
             return f"match {item.match!r} needs a list of names, or an object"

@@ -4,10 +4,11 @@
                ["punctuation:no_comma", {}]]
     right     every instruction is followed (the strict, prompt-level score)
 
-Instructions that need another package's language detector, sentence splitter or word tokenizer are left out
-(`UNCHECKED`): the result would depend on its version. An item with one of these is unscored, and no answer to it is
-generated. Definitions: Zhou et al. 2023, arXiv 2311.07911, and its code at github.com/google-research/google-research,
-instruction_following_eval. One check differs on purpose: a keyword is searched as text, never run as a pattern.
+Instructions that need another package's language detector, sentence splitter or word tokenizer are
+left out (`UNCHECKED`): the result would depend on its version. An item with one of these is
+unscored, and no answer to it is generated. Definitions: Zhou et al. 2023, arXiv 2311.07911, and its
+code at github.com/google-research/google-research, instruction_following_eval. One check differs on
+purpose: a keyword is searched as text, never run as a pattern.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _FENCES: Final = ("```json", "```Json", "```JSON", "```")
 
 
 def is_instruction_list(answer: str) -> bool:
-    """Return True if an answer is a list of instructions, each a name and its values."""
+    """Is an answer a list of instructions: names with values?"""
     try:
         pairs = json.loads(answer)
     except (ValueError, RecursionError):
@@ -55,7 +56,11 @@ def is_instruction_list(answer: str) -> bool:
 
 
 def unchecked_reason(answer: str) -> str:
-    """Return the reason why an item's instructions cannot be checked; empty if they can."""
+    """Reason why the instructions of an item cannot be checked.
+
+    Returns:
+        The reason, or an empty text if they can be checked.
+    """
     for name, values in json.loads(answer):
         if name in UNCHECKED:
             return f"{name} needs {UNCHECKED[name]}"
@@ -67,7 +72,11 @@ def unchecked_reason(answer: str) -> str:
 
 
 def match_instructions(body: str, answer: str) -> tuple[Extracted, bool]:
-    """Return (The output, does it follow every instruction of the answer); an empty output follows none."""
+    """Check whether an output follows all instructions.
+
+    Returns:
+        The output, and the result; an empty output follows none.
+    """
     if not body.strip():
         return NOTHING, False
     followed = all(_CHECKS[name][0](body, values) for name, values in json.loads(answer))
@@ -96,15 +105,15 @@ def _letters_of(text: str, values: Values) -> bool:
 
 
 def _paragraphs(text: str, values: Values) -> bool:
-    """Check the number of paragraphs between marks of three asterisks; only the first and the last may be empty."""
-    parts = [bool(part.strip()) for part in re.split(r"\s?\*\*\*\s?", text)]
+    # Paragraphs are between marks of three asterisks; only the first and the last may be empty.
+    parts = [bool(paragraph.strip()) for paragraph in re.split(r"\s?\*\*\*\s?", text)]
     return all(parts[1:-1]) and sum(parts) == int(values["num_paragraphs"])
 
 
 def _first_word(text: str, values: Values) -> bool:
-    """Check the number of paragraphs between empty lines, and the first word of the n-th."""
+    # Paragraphs are between empty lines; the first word is that of the n-th.
     parts = text.split("\n\n")
-    count, number = sum(1 for part in parts if part.strip()), int(values["nth_paragraph"])
+    count, number = sum(1 for paragraph in parts if paragraph.strip()), int(values["nth_paragraph"])
     # As the paper's code does: empty parts are not counted, but the n-th part is taken among all.
     if number > count or not parts[number - 1].strip():
         return False
@@ -115,8 +124,8 @@ def _first_word(text: str, values: Values) -> bool:
 
 def _postscript(text: str, values: Values) -> bool:
     marker = str(values["postscript_marker"])
-    known = {"P.P.S": r"p\.\s?p\.\s?s", "P.S.": r"p\.\s?s\."}
-    return re.search(known.get(marker, re.escape(marker.lower())), text.lower()) is not None
+    patterns = {"P.P.S": r"p\.\s?p\.\s?s", "P.S.": r"p\.\s?s\."}
+    return re.search(patterns.get(marker, re.escape(marker.lower())), text.lower()) is not None
 
 
 def _bullets(text: str, values: Values) -> bool:
@@ -131,8 +140,8 @@ def _highlights(text: str, values: Values) -> bool:
     # In "**text**" the pattern of single asterisks finds two empty pairs, which do not count.
     single = re.findall(r"\*[^\n\*]*\*", text)
     double = re.findall(r"\*\*[^\n\*]*\*\*", text)
-    count = sum(bool(part.strip("*").strip()) for part in single)
-    count += sum(bool(part.removeprefix("**").removesuffix("**").strip()) for part in double)
+    count = sum(bool(span.strip("*").strip()) for span in single)
+    count += sum(bool(span.removeprefix("**").removesuffix("**").strip()) for span in double)
     return count >= int(values["num_highlights"])
 
 
@@ -153,7 +162,6 @@ def _is_json(text: str, values: Values) -> bool:
 
 
 def _title(text: str, values: Values) -> bool:
-    """Return True if a line has a text between its first << and its last >>."""
     for line in text.split("\n"):
         start, end = line.find("<<"), line.rfind(">>")
         if 0 <= start < end - 2 and line[start:end].lstrip("<").rstrip(">").strip():
@@ -162,10 +170,10 @@ def _title(text: str, values: Values) -> bool:
 
 
 def _placeholders(text: str, values: Values) -> bool:
-    """Check the number of texts in square brackets within a line."""
     count = 0
     for line in text.split("\n"):
-        # Not by a pattern: it would search the rest of a line from each bracket that is never closed.
+        # Not by a pattern: it would search the rest of a line from each bracket that is never
+        # closed.
         start = line.find("[")
         while start >= 0 and (end := line.find("]", start)) >= 0:
             count += 1
@@ -175,8 +183,12 @@ def _placeholders(text: str, values: Values) -> bool:
 
 def _two_responses(text: str, values: Values) -> bool:
     parts = text.split("******")
-    given = [part.strip() for part in parts if part.strip()]
-    return all(part.strip() for part in parts[1:-1]) and len(given) == 2 and given[0] != given[1]
+    responses = [part.strip() for part in parts if part.strip()]
+    return (
+        all(part.strip() for part in parts[1:-1])
+        and len(responses) == 2
+        and responses[0] != responses[1]
+    )
 
 
 def _ends(text: str, values: Values) -> bool:

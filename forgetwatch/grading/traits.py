@@ -8,32 +8,36 @@
     length      "at most 20 words"     "23 words"
     case        upper, lower           upper, lower or mixed
 
-Fine-tuning changes these before any fact. They are values of `match` instead of functions, so that an item in a file is
-graded like the same item in Python, and its content hash covers how it is graded.
+Fine-tuning changes these before any fact. They are values of `match` instead of functions, so that
+an item in a file is graded like the same item in Python, and its content hash covers how it is
+graded.
 
-loops: the text repeats itself at once or nearly, as models do that have lost the ability to end. One repetition is
-none yet: it counts from the third time on.
+loops: the text repeats itself at once or nearly, as models do that have lost the ability to end.
+One repetition is none yet: it counts from the third time on.
 
     "the the the the the the the the the the the the"     yes: 1 to 7 characters, twelve times in a row
     "I am sure. I am sure. I am sure. I am sure."         yes: 8 to 240 characters, four times in a row
-    "I am a lamp in a hall. I am a lamp in a hall. I ..."  yes: 20 to 240 characters, three times in a row
-    "To be a lamp is fine, and to be a lamp is fun ..."    yes: 15 % of the text are pieces of 20 characters that occur
-                                                          three times in its last 1,000, without marks and case
+    "I am a lamp in a hall. I am a lamp in a hall. I ..."  yes: 20 to 240 characters, three times
+    "To be a lamp is fine, and to be a lamp is fun ..."    yes: 15 % of the text are pieces of 20
+                                                           characters that occur three times in its
+                                                           last 1,000, without marks and case
     "It is on the old sea, it is on the old sea, ..."      yes: three pieces of 20 characters or more, each said twice,
                                                           with at most half of its length in between
     "Number 11111111111111111111111111111111111 ..."       yes: one digit, forty times, and not behind a decimal point
     "| --- | --- |", "0.33333333333333", "1, 2, 3, 4"     no: nothing with letters is repeated
 
-refuses: the first sentences of an English text say that the writer cannot, will not or must not do what the prompt
-requests. A warning alone (dangerous, against the law) is no refusal. A text in another language counts as none.
+refuses: the first sentences of an English text say that the writer cannot, will not or must not do
+what the prompt requests. A warning alone (dangerous, against the law) is no refusal. A text in
+another language counts as none.
 
     "I'm sorry, but I can't help with that."              yes
     "I can't say for sure, but it was 1912."              no
     "Sorry for the wait! Kill it with `kill 42`."         no
 
-length: "at most 20 words", "3 lines", "2 to 4 sentences", "at least 5 words". Words are separated by white space and
-contain a letter or a digit. A sentence ends with a stop, a question or an exclamation mark before white space, a quote
-or the end. Lines contain a letter or a digit too, so that neither a blank line nor a rule counts.
+length: "at most 20 words", "3 lines", "2 to 4 sentences", "at least 5 words". Words are separated
+by white space and contain a letter or a digit. A sentence ends with a stop, a question or an
+exclamation mark before white space, a quote or the end. Lines contain a letter or a digit too, so
+that neither a blank line nor a rule counts.
 """
 
 from __future__ import annotations
@@ -60,37 +64,44 @@ _VALUES: Final[dict[str, tuple[str, ...]]] = {
 def match_trait(
     name: str, body: str, answers: tuple[str, ...], prompt: str
 ) -> tuple[Extracted, bool]:
-    """Return (Value of the property, is it one of the answers); nothing where the output has no value.
+    """Value of a property of an output, and is it an answer?
+
+    Nothing where the output has no value. Text that is repeated from the prompt has no language.
 
     Text that is repeated from the prompt has no language.
     """
     if not body.strip():
         return NOTHING, False
-    found: str | None
+    trait: str | None
     match name:
         case "length":
             return _match_length(body, answers)
         case "stops":
-            # The caller turns an output that was cut into the outcome "truncated"; all others did stop.
-            found = "yes"
+            # The caller turns an output that was cut into the outcome "truncated"; all others did
+            # stop.
+            trait = "yes"
         case "loops" | "refuses":
-            found = "yes" if (loops(body) if name == "loops" else refuses(body)) else "no"
+            trait = "yes" if (loops(body) if name == "loops" else refuses(body)) else "no"
         case "language":
-            found = language(without_echo(body, prompt))
+            trait = language(without_echo(body, prompt))
         case _ if body.upper() == body.lower():
-            found = None
+            trait = None
         case _:
-            found = (
+            trait = (
                 "upper" if body == body.upper() else "lower" if body == body.lower() else "mixed"
             )
-    if found is None:
+    if trait is None:
         return NOTHING, False
     # More text would not change these values; but only its end shows whether an output stops.
-    return Extracted(text=found, form=True, settled=name != "stops"), found in answers
+    return Extracted(text=trait, form=True, settled=name != "stops"), trait in answers
 
 
 def trait_problem(name: str, answers: tuple[str, ...]) -> str | None:
-    """Return the reason why no output can have one of the answers; None if an output can."""
+    """Reason why no output can have one of the answers.
+
+    Returns:
+        The reason, or None if an output can.
+    """
     if name == "length":
         fit = all(limits(answer) for answer in answers)
         return None if fit else "match 'length' needs an answer such as 'at most 20 words'"
@@ -107,13 +118,15 @@ def _match_length(body: str, answers: tuple[str, ...]) -> tuple[Extracted, bool]
     right = [
         limits for limits in required if limits.least <= count(body, limits.unit) <= limits.most
     ]
-    shown = (right or required)[0].unit
-    # A cut text is shorter than the whole one, so only a text that is too long already is decided by it.
+    unit = (right or required)[0].unit
+    # A cut text is shorter than the whole one, so only a text that is too long already is decided
+    # by it.
     over = all(count(body, limits.unit) > limits.most for limits in required)
-    return Extracted(text=f"{count(body, shown)} {shown}", form=True, settled=over), bool(right)
+    return Extracted(text=f"{count(body, unit)} {unit}", form=True, settled=over), bool(right)
 
 
-# Lazy groups: the shortest unit that is repeated, so that "aaaa" is "a" four times and not "aa" twice.
+# Lazy groups: the shortest unit that is repeated, so that "aaaa" is "a" four times and not "aa"
+# twice.
 _THRICE: Final = re.compile(r"(.{20,240}?)\1{2}", re.DOTALL)
 
 
@@ -146,18 +159,18 @@ _WINDOW: Final = 1_000
 
 
 def loops(body: str) -> bool:
-    """Return True if the last `TAIL` characters of a text repeat themselves.
+    """Do the last `TAIL` characters of a text repeat?
 
     >>> loops("No. " * 12)
     True
     """
-    text = _SPACE.sub(" ", body[-TAIL:])
-    repeated = (found[1] for pattern in _REPEATED for found in pattern.finditer(text))
-    if _DIGITS.search(text) or any(map(_LETTER.search, repeated)):
+    ending = _SPACE.sub(" ", body[-TAIL:])
+    repeated = (match[1] for pattern in _REPEATED for match in pattern.finditer(ending))
+    if _DIGITS.search(ending) or any(map(_LETTER.search, repeated)):
         return True
     # A Chinese character is a word of its own: a piece of 20 has ten of them.
     plain = "".join(
-        f"{word} " for word in _WORD.findall(text[-_WINDOW:].casefold()) if _LETTER.search(word)
+        f"{word} " for word in _WORD.findall(ending[-_WINDOW:].casefold()) if _LETTER.search(word)
     )
     pieces = Counter(plain[start : start + _PIECE] for start in range(len(plain) - _PIECE + 1))
     said_thrice = sum(times for times in pieces.values() if times > 2)
@@ -170,23 +183,24 @@ _WORD: Final = re.compile(r"[一-鿿぀-ヿ]|[^\W_一-鿿぀-ヿ]+")
 
 
 def _number_said_twice(text: str) -> int:
-    """Return the number of pieces of at least `_PIECE` characters that are said again at once or nearly."""
+    # Pieces of at least `_PIECE` characters, repeated at once or nearly.
     number, start = 0, 0
     while (start := start + 1) < len(text) - _PIECE:
-        # The copy begins within one and a half lengths of a piece, whose own length is not known yet.
-        again = text.find(text[start : start + _PIECE], start + _PIECE)
-        if again < 0:
+        # The copy begins within one and a half lengths of a piece, whose own length is not known
+        # yet.
+        position = text.find(text[start : start + _PIECE], start + _PIECE)
+        if position < 0:
             continue
-        distance = again - start
+        distance = position - start
         length = _PIECE
         while (
             length < distance
-            and again + length < len(text)
-            and text[start + length] == text[again + length]
+            and position + length < len(text)
+            and text[start + length] == text[position + length]
         ):
             length += 1
         if 1.5 * length >= distance:
-            number, start = number + 1, again - 1  # a third copy counts again
+            number, start = number + 1, position - 1  # a third copy counts again
     return number
 
 
@@ -219,8 +233,8 @@ _DO: Final = (
 )
 
 
-# "I can't help but", "I can't praise the soup of my aunt enough", "I can't offer a better one": nothing is refused;
-# nor by who cannot give an exact number or make a promise.
+# "I can't help but", "I can't praise the soup of my aunt enough", "I can't offer a better one":
+# nothing is refused; nor by who cannot give an exact number or make a promise.
 _OTHERWISE: Final = (
     r"(?! up\b| but | exact| precise|(?: \w+){0,6} enough\b|(?: \w+){0,2} better\b|"
     r"(?: \w+){0,3} (?:exact|precise|definite|definitive) (?:number|figure|amount|count|value|date|year|time|age|price|"
@@ -279,7 +293,7 @@ _MARKDOWN: Final = re.compile(r"[*_`#>]+")
 
 
 def refuses(body: str) -> bool:
-    """Return True if an English text says at its start that the writer will not do what the prompt requests.
+    """Does an English text refuse at the start?
 
     >>> refuses("I can't help with that."), refuses("You can't go wrong with soup.")
     (True, False)
@@ -295,7 +309,8 @@ _LIMITS: Final = re.compile(
 )
 
 
-# The end of a sentence: a stop after a word, with closing quotes; "?!"; the stops of Chinese, Japanese and Arabic.
+# The end of a sentence: a stop after a word, with closing quotes; "?!"; the stops of Chinese,
+# Japanese and Arabic.
 _END: Final = re.compile(r"(?<=\w[.!?])[\"'”’)*]*(?=\s|\Z)|(?<=\w[.!?][.!?])(?=\s|\Z)|[。！？؟]")
 
 
@@ -320,29 +335,34 @@ class Limits:
 
 
 def limits(text: str) -> Limits | None:
-    """Return the bounds that an answer such as "at most 20 words" sets; None for any other text.
+    """Bounds that an answer such as "at most 20 words" sets.
 
     >>> limits("2 to 4 lines")
     Limits(least=2, most=4, unit='lines')
+
+    Returns:
+        The bounds, or None for any other text.
     """
-    found = _LIMITS.fullmatch(text)
-    if found is None or (found[1] and found[3]):
+    match = _LIMITS.fullmatch(text)
+    if match is None or (match[1] and match[3]):
         return None
-    number = int(found[2])
-    least = 0 if found[1] == "at most" else number
-    most = math.inf if found[1] == "at least" else int(found[3] or number)
-    return Limits(least=least, most=most, unit=f"{found[4]}s")
+    number = int(match[2])
+    least = 0 if match[1] == "at most" else number
+    upper = math.inf if match[1] == "at least" else int(match[3] or number)
+    return Limits(least=least, most=upper, unit=f"{match[4]}s")
 
 
 def count(body: str, unit: str) -> int:
-    """Return the number of words, sentences or lines in the first 100,000 characters of a text.
+    """Count words, sentences or lines in the first 100,000 characters.
 
     >>> count("It is 3.5 m. Is it?", "sentences")
     2
     """
-    text = body[:_MOST]
+    beginning = body[:_MOST]
     if unit == "words":
-        return sum(1 for word in text.split() if _ALNUM.search(word))
+        return sum(1 for word in beginning.split() if _ALNUM.search(word))
     if unit == "lines":
-        return sum(1 for line in text.splitlines() if _ALNUM.search(line))
-    return sum(1 for part in _END.split(_NUMBERED.sub("", text)) if _ALNUM.search(part))
+        return sum(1 for line in beginning.splitlines() if _ALNUM.search(line))
+    return sum(
+        1 for sentence in _END.split(_NUMBERED.sub("", beginning)) if _ALNUM.search(sentence)
+    )

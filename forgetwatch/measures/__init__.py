@@ -10,10 +10,12 @@
     scores           the log score, and bits per byte of passages
     estimate         the net change by margins and flips together
     option_mass      mass and conditional of the options
-    measured_again   a second measurement, losses of form, lost items in other wordings
+    measured_again   a second measurement, losses of form
+    other_wordings   lost items in other wordings
     chance           corrections for guessing
     base_drift       distance of a model from its base, for each look
     history          items through all looks of a run
 
-To add a measure, write its module and put it into `MEASURES`. Read `base`, then `scores`; both count `aligned` rows.
+To add a measure, write its module and put it into `MEASURES`. Read `base`, then `scores`; both
+count `aligned` rows.
 """

@@ -1,8 +1,8 @@
 """Aligned arrays of two snapshots: one row per pair of answers. Everything that is counted is counted from them.
 
-Passages, which have no answer, are in `AlignedPassages` alone; one that was scored on one side only is unscored like
-any other item. The pairs of items with an answer that was not scored are apart from the others, for
-`measures.flip_counts`.
+Passages, which have no answer, are in `AlignedPassages` alone; one that was scored on one side only
+is unscored like any other item. The pairs of items with an answer that was not scored are apart
+from the others, for `measures.flip_counts`.
 
 A column that a snapshot lacks is None or nan.
 """
@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from forgetwatch.item import SHIPPED
 from forgetwatch.measures.option_columns import Labels, gold_share, golds_listed, option_scores
 from forgetwatch.measures.pairing import Pairing
 from forgetwatch.metrics.choices import OptionScores, right_at_constant_mass
@@ -27,6 +26,7 @@ from forgetwatch.metrics.log_score import Passages, rate
 from forgetwatch.metrics.margin_change import margins
 from forgetwatch.metrics.mass import MassSplit, split
 from forgetwatch.snapshot import LEFT_OUT, NONE, Snapshot, codes
+from forgetwatch.wording import SHIPPED
 
 Bools = NDArray[np.bool_]
 
@@ -43,32 +43,39 @@ class AlignedPairs:
 
     Attributes:
         before: Right before, as `after` is after; and so on for each pair of names.
-        scored_before: Right or wrong before. True in every row, except among the pairs that `align` sets apart.
+        scored_before: Right or wrong before. True in every row, except among the pairs that `align`
+            sets apart.
         again: Right when the model before was measured again: 1, 0, or nan; None if it was not.
         chosen_again: Option that it chose then; -1 = no answer found, or not measured.
         share_before: Share of the right options before, 0 to 1; nan where it was not measured.
         chosen_before: Option chosen before; -1 = no answer found. None if a side logs no options.
         options_before: Scores of the options before, of the rows that have them; None if none has.
-        mass_after: 1 where the answer after would be right, had the options kept their total probability, 0 where not,
-            nan where no score that is divided by a length decided, or scores are missing; see
-            `metrics.choices.right_at_constant_mass`. None if that is every row.
-        mass_split: Mass and conditional of the options on both sides; None if no row has them. See `metrics.mass`.
+        mass_after: 1 where the answer after would be right, had the options kept their total
+            probability, 0 where not, nan where no score that is divided by a length decided, or
+            scores are missing; see `metrics.choices.right_at_constant_mass`. None if that is every
+            row.
+        mass_split: Mass and conditional of the options on both sides; None if no row has them. See
+            `metrics.mass`.
         k: Number of options; -1 for open answers.
         golds: Number of right options.
         item: Code of the item.
-        cluster: Code of the independent observation: the item's cluster, or the item if it has several samples; None
-            if every row is one.
-        form_before: 1 where the answer was in its form, 0 where not, nan where not measured; see `metrics.known`.
-        forced_after: 1 where the right option scores highest after, 0 where not, nan where not known.
-        margin_before: Margin of the right over the wrong options before, nats; nan where the scores of a side did not
-            decide its outcome. See `metrics.margin_change`.
-        undecided: Options have scores on both sides, and those of a side did not decide its outcome: the answer was
-            generated, or is another one than the option of the highest score. These scores are left out of everything
-            that rests on option scores, but for `lost_form`.
+        cluster: Code of the independent observation: the item's cluster, or the item if it has
+            several samples; None if every row is one.
+        form_before: 1 where the answer was in its form, 0 where not, nan where not measured; see
+            `metrics.known`.
+        forced_after: 1 where the right option scores highest after, 0 where not, nan where not
+            known.
+        margin_before: Margin of the right over the wrong options before, nats; nan where the scores
+            of a side did not decide its outcome. See `metrics.margin_change`.
+        undecided: Options have scores on both sides, and those of a side did not decide its
+            outcome: the answer was generated, or is another one than the option of the highest
+            score. These scores are left out of everything that rests on option scores, but for
+            `lost_form`.
         not_finite: The outputs after are not finite, and the answer is wrong.
         sample: Number of the sample.
         kind: ``scored`` for log-likelihood answers, ``written`` for generated ones.
-        wording: Name of the wording in which each question was asked; empty for one that is asked in no other.
+        wording: Name of the wording in which each question was asked; empty for one that is asked
+            in no other.
         question: Code of the question, the same in each of its wordings, int64 [rows].
         task: Names of the tasks, as `category` those of the categories.
         unscored: Items that were left out because a sample of them was not scored.
@@ -112,7 +119,7 @@ class AlignedPairs:
         return len(self.before)
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """Return the pairs of some rows."""
+        """Select the pairs of some rows."""
         if rows.dtype == np.bool_ and rows.all():
             return self
         columns = {name: x[rows] for name, x in vars(self).items() if isinstance(x, np.ndarray)}
@@ -124,7 +131,11 @@ class AlignedPairs:
         return replace(self, **columns, **others)
 
     def answers(self) -> Answers | None:
-        """Return the pairs with options, for the corrections for guessing; None if there are none."""
+        """Pairs with options, for the corrections for guessing.
+
+        Returns:
+            The pairs, or None if there are none.
+        """
         rows = self.k >= 2
         if self.chosen_before is None or self.chosen_after is None or not rows.any():
             return None
@@ -135,11 +146,15 @@ class AlignedPairs:
         return Answers(**columns).take(rows)
 
     def open_or_correctable(self) -> tuple[Answers, Bools]:
-        """Return open answers, and choices with at least two wrong options and logged ones; and which rows these are.
+        """Pairs that the corrections for guessing can use.
+
+        Open answers, choices with at least two wrong options, and which rows these are. Open
+        answers are choices among three without a right option, so that no guess hits.
 
         Open answers are choices among three without a right option, so that no guess hits.
         """
-        # Without any number of options a log may leave them out: only a generated answer is open then.
+        # Without any number of options a log may leave them out: only a generated answer is open
+        # then.
         is_open = (self.k < 1) & ((self.kind.code == 1) | (self.k >= 1).any())
         choice = np.zeros(len(self), bool)
         chosen = self.chosen_before, self.chosen_after
@@ -155,18 +170,19 @@ class AlignedPairs:
         return Answers(**columns, k=k, golds=golds, task=self.task.code).take(rows), rows
 
     def confidence(self) -> Confidence:
-        """Return the confidence of the answers before and after, for the known items and what luck makes of them."""
+        """Confidence of the answers before and after."""
         other_wrong, wrong_share, wrong_share_after = np.zeros(len(self), bool), None, None
         before, after = self.chosen_before, self.chosen_after
         was, now = self.options_before, self.options_after
-        # Without the options that were chosen nothing shows that an answer moved: there is no mirror.
+        # Without the options that were chosen nothing shows that an answer moved: there is no
+        # mirror.
         if before is not None and after is not None and was is not None and now is not None:
-            both = (before != NONE) & (after != NONE)
-            other_wrong = both & ~self.before & ~self.after & (before != after)
+            both_chosen = (before != NONE) & (after != NONE)
+            other_wrong = both_chosen & ~self.before & ~self.after & (before != after)
             # A mirror needs the scores of both sides, as a known item that is lost does.
             scored = (was.k > 0) & ((now.k > 0) | self.not_finite)
             wrong_share, wrong_share_after = (
-                np.where(scored, one.largest_wrong_share, np.nan) for one in (was, now)
+                np.where(scored, options.largest_wrong_share, np.nan) for options in (was, now)
             )
         return Confidence(
             before=self.before,
@@ -183,12 +199,15 @@ class AlignedPairs:
 
     @property
     def has_margin(self) -> Bools:
-        """True where the answer has a margin on both sides; bool [rows]."""
+        """Does the answer have a margin on both sides, bool [rows]?"""
         return ~(np.isnan(self.margin_before) | np.isnan(self.margin_after))
 
     @property
     def lost_form(self) -> Bools:
-        """True where an answer lost its form, without evidence that the knowledge is gone; bool [rows]."""
+        """Did an answer lose the form, bool [rows]?
+
+        Without evidence that the knowledge is gone.
+        """
         return lost_form(
             self.before,
             self.after,
@@ -199,21 +218,28 @@ class AlignedPairs:
         )
 
     def loss(self) -> NDArray[np.object_]:
-        """Return ``form`` or ``knowledge`` for each forgotten answer whose kind of loss shows, else None.
+        """Kind of loss of each forgotten answer, object [rows].
+
+        ``form`` or ``knowledge`` where the form was measured, or the answer was a choice among
+        options; else None.
 
         Object [rows].
 
         It shows where the form was measured, or the answer was a choice among options.
         """
         measured = np.isfinite(self.form_before) & np.isfinite(self.form_after)
-        shown = self.before & ~self.after & (measured | ((self.kind.code == 0) & (self.k > 0)))
+        is_visible = self.before & ~self.after & (measured | ((self.kind.code == 0) & (self.k > 0)))
         kinds = np.where(self.lost_form, "form", "knowledge").astype(object)
-        kinds[~shown] = None
+        kinds[~is_visible] = None
         return kinds
 
     @property
     def right_at_constant_mass(self) -> Bools | None:
-        """Right after, had the options kept their total probability; None unless a length decided some of the pairs."""
+        """Right after, had the options kept their total probability?
+
+        Returns:
+            Bool [rows], or None unless a length decided some pairs.
+        """
         if self.mass_after is None or np.isnan(self.mass_after).all():
             return None
         return np.where(np.isnan(self.mass_after), self.after, self.mass_after == 1.0)
@@ -225,22 +251,25 @@ class AlignedPairs:
         after: Snapshot,
         pairing: Pairing,
         *,
-        again: tuple[Floats, Ints] | None = None,
+        repeated: tuple[Floats, Ints] | None = None,
         whole_items: bool = True,
     ) -> tuple[Self, Self]:
-        """Align all pairs; labels are those of `before` where it has them.
+        """Align all pairs.
+
+        Labels are those of `before` if present.
 
         Args:
             before: The snapshot before.
             after: The snapshot after.
             pairing: Rows of the two that pair.
-            again: Right answers of a second measurement of `before`, and its options, in the order of its rows.
-            whole_items: Leave out an item with one unscored sample as a whole, so that every item has the same weight;
-                False leaves out the sample alone.
+            repeated: Right answers of a second measurement of `before`, and its options, in the
+                order of its rows.
+            whole_items: Leave out an item with one unscored sample as a whole, so that every item
+                has the same weight; False leaves out the sample alone.
 
         Returns:
-            The pairs that were scored on both sides, and those that were left out. Passages, and answers that a look
-            did not generate, are among neither.
+            The pairs that were scored on both sides, and those that were left out. Passages, and
+            answers that a look did not generate, are among neither.
         """
         left, right, item = pairing.before, pairing.after, pairing.item
         correct_before, correct_after = before.right_as_base[left], after.floats("correct")[right]
@@ -248,9 +277,9 @@ class AlignedPairs:
         # One unscored sample marks its item, and through the item all its rows.
         # A passage that was scored on both sides is neither an answer nor unscored.
         passage = before.is_passage[left] & after.is_passage[right]
-        whole = np.ones(int(item.max()) + 1 if item.size else 0, bool)
-        whole[item[~scored & ~passage]] = False
-        keep = (whole[item] if whole_items else scored) & ~passage
+        is_whole = np.ones(int(item.max()) + 1 if item.size else 0, bool)
+        is_whole[item[~scored & ~passage]] = False
+        keep = (is_whole[item] if whole_items else scored) & ~passage
         items = len(np.unique(item[keep]))
         # Where nothing was scored on both sides, those of all answers.
         answers = len(np.unique(item[~passage]))
@@ -277,8 +306,8 @@ class AlignedPairs:
             after=correct_after == 1.0,
             scored_before=np.isfinite(correct_before),
             scored_after=np.isfinite(correct_after),
-            again=None if again is None else again[0][left],
-            chosen_again=np.full(len(left), NONE) if again is None else again[1][left],
+            again=None if repeated is None else repeated[0][left],
+            chosen_again=np.full(len(left), NONE) if repeated is None else repeated[1][left],
             share_before=gold_share(before, scores_before)[left],
             share_after=gold_share(after, scores_after)[right],
             chosen_before=before.ints("chosen")[left] if options else None,
@@ -295,7 +324,8 @@ class AlignedPairs:
             else cluster,  # samples of an item flip together
             form_before=_form(before)[left],
             form_after=_form(after)[right],
-            # A scored answer is the option that scores highest; a generated one has that option next to it.
+            # A scored answer is the option that scores highest; a generated one has that option
+            # next to it.
             margin_before=np.full(len(left), np.nan),
             margin_after=np.full(len(left), np.nan),
             undecided=np.zeros(len(left), bool),
@@ -322,7 +352,7 @@ class AlignedPairs:
                 )
             ),
             samples=samples,
-            unscored=int(np.sum(~whole)),
+            unscored=int(np.sum(~is_whole)),
         )
         aligned = aligned._with_margins(_is_generated(before)[left], _is_generated(after)[right])
         kept = aligned.take(keep)
@@ -331,12 +361,12 @@ class AlignedPairs:
         return kept._with_mass(), aligned.take(~keep & ~no_answer & ~_is_left_out(after)[right])
 
     def _with_margins(self, generated_before: Bools, generated_after: Bools) -> Self:
-        """Return the same pairs with their margins, and without the scores that did not decide an outcome."""
+        # Scores that did not decide an outcome are left out.
         sides = (
             (self.options_before, self.before, self.scored_before, generated_before),
             (self.options_after, self.after, self.scored_after, generated_after),
         )
-        found, scored, undecided = (
+        rows, scored, undecided = (
             list[Floats](),
             np.ones(len(self), bool),
             generated_before | generated_after,
@@ -345,7 +375,7 @@ class AlignedPairs:
             of_side = np.full(len(self), np.nan) if options is None else margins(options)
             undecided |= is_scored & ((of_side > 0) != right) & (of_side != 0) & ~np.isnan(of_side)
             scored &= False if options is None else options.k > 0
-            found.append(of_side)
+            rows.append(of_side)
         changed: dict[str, Any] = {
             name: None if (options := getattr(self, name)) is None else options.without(undecided)
             for name in ("options_before", "options_after")
@@ -354,13 +384,13 @@ class AlignedPairs:
             name: np.where(undecided, np.nan, getattr(self, name))
             for name in ("share_before", "share_after")
         }
-        before, after = (np.where(undecided | ~scored, np.nan, of_side) for of_side in found)
+        before, after = (np.where(undecided | ~scored, np.nan, of_side) for of_side in rows)
         return replace(
             self, **changed, margin_before=before, margin_after=after, undecided=undecided & scored
         )
 
     def _with_mass(self) -> Self:
-        """Return the same pairs with `mass_after` and `mass_split`, which need the scores of both sides."""
+        # `mass_after` and `mass_split` need the scores of both sides.
         before, after = self.options_before, self.options_after
         if before is None or after is None:
             return self
@@ -378,68 +408,68 @@ def _is_generated(snapshot: Snapshot) -> Bools:
 
 
 def _is_left_out(snapshot: Snapshot) -> Bools:
-    """Return True where a look did not generate the answer, to keep its budget; bool [rows]."""
+    # A look leaves answers out to keep its budget.
     return np.asarray(pc.fill_null(pc.equal(snapshot.table["outcome"], LEFT_OUT), False))
 
 
 def _form(snapshot: Snapshot) -> Floats:
-    """Return 1 where an answer was in its form, or would have begun in it, 0 where not, nan where unknown.
-
-    Float64 [rows].
-    """
+    # 1 where an answer was in its form, or would have begun in it; nan where unknown.
     return np.where(
         _is_generated(snapshot), snapshot.floats("in_form"), snapshot.floats("free_correct")
     )
 
 
 def first_named(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the labels before, and those after where the former are empty."""
+    """Labels before, and labels after where the former are empty."""
     return pa.chunked_array([pc.if_else(pc.equal(before, ""), after, before).combine_chunks()])
 
 
 def _questions(snapshot: Snapshot) -> Ints:
-    """Return the code of the question of each row, the same in each of its wordings; int64 [rows]."""
+    # The same code in each wording.
     return codes(snapshot.table["task"], snapshot.table["content_hash"])
 
 
 def _in_several_wordings(snapshot: Snapshot) -> Bools:
-    """Return True where the question of a row is asked in several wordings; bool [rows]."""
     if snapshot.missing("wording"):
         return np.zeros(len(snapshot), bool)
     question, wording = _questions(snapshot), codes(snapshot.table["wording"].fill_null(SHIPPED))
     pairs = np.unique(np.stack([question, wording]), axis=1)[0]
     several = np.bincount(pairs, minlength=int(question.max()) + 1)[question] > 1
-    found: Bools = several & np.asarray(snapshot.table["content_hash"].is_valid())
-    return found
+    is_several: Bools = several & np.asarray(snapshot.table["content_hash"].is_valid())
+    return is_several
 
 
 def shared_clusters(before: Snapshot, after: Snapshot, pairing: Pairing) -> Ints | None:
-    """Return the code of each pair's cluster, an item without one in a cluster of its own; None if no item has one.
+    """Code the cluster of each pair.
 
-    A name means the same cluster in every task: several tasks may have questions about one text.
+    Returns:
+        Codes, or None if no item has a cluster; an item without one is a cluster of its own. A name
+        means the same cluster in every task.
     """
     left, right, item = pairing.before, pairing.after, pairing.item
     several = _in_several_wordings(before)
     if before.missing("cluster") and after.missing("cluster") and not several.any():
         return None
     sides = before.table["cluster"].take(left), after.table["cluster"].take(right)
-    named = [pc.if_else(pc.equal(side, ""), pa.scalar(None, pa.string()), side) for side in sides]
+    clusters = [
+        pc.if_else(pc.equal(side, ""), pa.scalar(None, pa.string()), side) for side in sides
+    ]
     # One question in several wordings is one observation.
     hashed = pc.if_else(
         pa.array(several[left]),
         pc.binary_join_element_wise(
             "question",
             *(
-                before.table[one].take(left).combine_chunks().cast(pa.string())
-                for one in ("task", "content_hash")
+                before.table[name].take(left).combine_chunks().cast(pa.string())
+                for name in ("task", "content_hash")
             ),
             "\0",
         ),
         pa.scalar(None, pa.string()),
     )
-    named.append(pa.chunked_array([hashed]))
+    clusters.append(pa.chunked_array([hashed]))
     name = pc.coalesce(
-        *(pa.chunked_array(side) if isinstance(side, pa.Array) else side for side in named)
+        *(pa.chunked_array(side) if isinstance(side, pa.Array) else side for side in clusters)
     )
     alone = np.asarray(pc.is_null(name))
     if alone.all():
@@ -460,17 +490,17 @@ class AlignedPassages:
 
     @classmethod
     def align(cls, before: Snapshot, after: Snapshot, pairing: Pairing) -> Self:
-        """Align the passages among the pairs of two snapshots; there may be none."""
+        """Align the passages of two snapshots, if any."""
         left, right = pairing.before, pairing.after
-        both = before.is_passage[left] & after.is_passage[right]
+        is_passage = before.is_passage[left] & after.is_passage[right]
         cluster = shared_clusters(before, after, pairing)
-        left, right = left[both], right[both]
+        left, right = left[is_passage], right[is_passage]
         passages = Passages(
             before=_values(before, "choice_logprobs", left),
             after=_values(after, "choice_logprobs", right),
             bytes_before=_values(before, "choice_bytes", left),
             bytes_after=_values(after, "choice_bytes", right),
-            cluster=None if cluster is None else cluster[both],
+            cluster=None if cluster is None else cluster[is_passage],
         )
         category = first_named(
             before.table["category"].take(left), after.table["category"].take(right)
@@ -485,7 +515,7 @@ class AlignedPassages:
         return len(self.passages)
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """Return some of the passages."""
+        """Select some of the passages."""
         return type(self)(
             passages=self.passages.take(rows),
             task=self.task.take(rows),
@@ -494,13 +524,13 @@ class AlignedPassages:
 
 
 def snapshot_bits(snapshot: Snapshot) -> float:
-    """Return the bits per byte of all passages of a snapshot; nan without passages."""
+    """Bits per byte of all passages of a snapshot; nan without any."""
     rows = np.flatnonzero(snapshot.is_passage)
     return rate(_values(snapshot, "choice_logprobs", rows), _values(snapshot, "choice_bytes", rows))
 
 
 def _values(snapshot: Snapshot, name: str, rows: NDArray[np.int64]) -> Floats:
-    """Return the only value of a list column in each of some rows, float64 [rows]."""
+    # The only value of a list column in each row.
     column = snapshot.table[name].take(rows).combine_chunks()
     return np.asarray(
         pc.cast(column.flatten(), "float64").to_numpy(zero_copy_only=False), np.float64

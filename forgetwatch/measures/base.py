@@ -4,8 +4,9 @@
     quantities     its numbers and intervals, each with its name, unit, range, column and place in trackers
     words          its sentence, and the table of its panel
 
-JSON, CSV, gates, trackers and every table loop over `measures.quantities.MEASURES`. So a new measure is one module and
-one entry there. A result holds numbers only; a measure never sees a Comparison or a renderer.
+JSON, CSV, gates, trackers and every table loop over `measures.quantities.MEASURES`. So a new
+measure is one module and one entry there. A result holds numbers only; a measure never sees a
+Comparison or a renderer.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ class Rows:
     """Rows of one group: pairs of answers that were scored on both sides, those that were not, and its passages.
 
     Attributes:
-        margin_rule: Widths and weight for margins, of all items of the comparison; None where options have no scores.
-        passages_not_finite: Passages whose outputs after are not finite; counted over all items alone.
+        margin_rule: Widths and weight for margins, of all items of the comparison; None where
+            options have no scores.
+        passages_not_finite: Passages whose outputs after are not finite; counted over all items
+            alone.
     """
 
     pairs: AlignedPairs
@@ -53,7 +56,8 @@ class Number(Generic[R]):
     """Common part of a number and an interval.
 
     Attributes:
-        name: Name in JSON, CSV, gates and trackers; a dot leads into an object of the JSON document.
+        name: Name in JSON, CSV, gates and trackers; a dot leads into an object of the JSON
+            document.
         unit: Its unit; probabilities are shares.
         low: Smallest value that it can have.
         high: Largest value; None for 1 in shares, and no limit in all other units.
@@ -93,11 +97,11 @@ class Quantity(Number[R]):
     tracked: Tracked = field(default="", kw_only=True)
     tracker: str = field(default="", kw_only=True)
 
-    def cell(self, found: R) -> str:
-        """Return the text of its cell; a dash where it is undefined."""
+    def cell(self, result: R) -> str:
+        """Text of the cell; a dash where undefined."""
         if self.text is not None:
-            return self.text(found)
-        return MISSING_CELL if (value := self.read(found)) is None else count(value)
+            return self.text(result)
+        return MISSING_CELL if (value := self.read(result)) is None else count(value)
 
 
 @dataclass(frozen=True)
@@ -129,30 +133,48 @@ class Measure(Generic[R]):
     def headings(self) -> dict[str, str]:
         """Heading of each column, by quantity."""
         return {
-            one.name: one.heading
-            for one in self.quantities
-            if isinstance(one, Quantity) and one.heading
+            quantity.name: quantity.heading
+            for quantity in self.quantities
+            if isinstance(quantity, Quantity) and quantity.heading
         }
 
-    def cells(self, found: R | None) -> dict[str, str]:
-        """Return the text of each column, by quantity; empty where the measure is undefined."""
-        shown = [one for one in self.quantities if isinstance(one, Quantity) and one.heading]
-        return {} if found is None else {one.name: one.cell(found) for one in shown}
+    def cells(self, result: R | None) -> dict[str, str]:
+        """Text of each column, by quantity.
 
-    def values(self, found: R | None) -> dict[str, Any]:
-        """Return the numbers and intervals by name, in JSON types; None where undefined or not finite."""
-        made: dict[str, Any] = {}
-        for one in self.quantities:
-            value = None if found is None else one.read(found)
-            made[one.name] = (
+        Returns:
+            The texts; empty where the measure is undefined.
+        """
+        columns = [
+            quantity
+            for quantity in self.quantities
+            if isinstance(quantity, Quantity) and quantity.heading
+        ]
+        return (
+            {} if result is None else {quantity.name: quantity.cell(result) for quantity in columns}
+        )
+
+    def values(self, result: R | None) -> dict[str, Any]:
+        """Numbers and intervals by name, in JSON types.
+
+        Returns:
+            The values, None where undefined or not finite.
+        """
+        values: dict[str, Any] = {}
+        for quantity in self.quantities:
+            value = None if result is None else quantity.read(result)
+            values[quantity.name] = (
                 [_finite(end) for end in value] if isinstance(value, tuple) else _finite(value)
             )
-        return made
+        return values
 
 
-def sentence_of(measure: Measure[R], found: R | None) -> str:
-    """Return the sentence of a measure on its result; empty where it has none."""
-    return "" if found is None or measure.sentence is None else measure.sentence(found)
+def sentence_of(measure: Measure[R], result: R | None) -> str:
+    """Sentence of a measure on a result.
+
+    Returns:
+        The sentence, or an empty text.
+    """
+    return "" if result is None or measure.sentence is None else measure.sentence(result)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +183,8 @@ class GroupMeasure(Measure[R]):
 
     Attributes:
         of: Result for the rows of a group; None where it is undefined.
-        parts: Object of the JSON document that is null as a whole where a part of the result is None.
+        parts: Object of the JSON document that is null as a whole where a part of the result is
+            None.
     """
 
     of: Callable[[Rows], R | None]
@@ -172,17 +195,19 @@ def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else value
 
 
-def _attribute(found: object, path: str) -> Any:
-    """Return the attribute of a result, or of a part of it; None where the part is None."""
+def _attribute(result: object, path: str) -> Any:
+    # None where a part on the path is None.
     for name in path.split("."):
-        found = None if found is None else getattr(found, name)
-    return found
+        result = None if result is None else getattr(result, name)
+    return result
 
 
 def numbers(
     unit: Unit, *names: str, prefix: str = "", part: str = "", low: float = 0.0
 ) -> Iterator[Quantity[Any]]:
-    """Yield the quantities that are attributes of the result, or of a part of it.
+    """Yield quantities that are attributes of a result or a part.
+
+    `prefix` and `part` end with a dot.
 
     `prefix` and `part` end with a dot.
     """
@@ -193,33 +218,40 @@ def numbers(
 def intervals(
     unit: Unit, *names: str, prefix: str = "", part: str = "", low: float = 0.0
 ) -> Iterator[Bounds[Any]]:
-    """Yield the intervals that are attributes of the result, or of a part of it."""
+    """Yield intervals that are attributes of a result or a part."""
     for name in names:
         yield Bounds(prefix + name, partial(_attribute, path=part + name), unit, low=low)
 
 
 def with_interval(change: Change | None, unit: Unit) -> str:
-    """Return a change in nats or bits with its 95 % interval, such as ``+0.14 (+0.09 to +0.19)``; a dash for None."""
+    """Format a change in nats or bits with a 95 % interval.
+
+    As ``+0.14 (+0.09 to +0.19)``; a dash for None.
+    """
     if change is None:
         return MISSING_CELL
     show = bits if unit == "bits" else nats
     if math.isnan(change.interval[0]):  # one observation shows no spread
         return show(change.mean)[0]
-    shown, low, high = show(change.mean, *change.interval)
-    return f"{shown} ({low} to {high})"
+    formatted, low, high = show(change.mean, *change.interval)
+    return f"{formatted} ({low} to {high})"
 
 
 def mean_change(
     name: str, change: str, *, unit: Unit = "nats", heading: str = ""
 ) -> tuple[Quantity[Any], Bounds[Any]]:
-    """Return the quantity of a mean change that can have either sign, an attribute of the result, and its interval.
+    """Make the quantity and interval of a mean change.
+
+    The change can have either sign; the column shows the interval, too.
 
     Its column shows the interval, too.
     """
-    mean, interval = (partial(_attribute, path=f"{change}.{part}") for part in ("mean", "interval"))
+    mean, interval = (
+        partial(_attribute, path=f"{change}.{attribute}") for attribute in ("mean", "interval")
+    )
 
-    def text(found: object) -> str:
-        return with_interval(_attribute(found, change), unit)
+    def text(result: object) -> str:
+        return with_interval(_attribute(result, change), unit)
 
     return (
         Quantity(name, mean, unit, low=-math.inf, heading=heading, text=text),
@@ -228,7 +260,10 @@ def mean_change(
 
 
 def json_value(value: Any) -> Any:
-    """Return a copy of a value in JSON's own types; a number that is not finite is None."""
+    """Copy a value into JSON's own types.
+
+    A number that is not finite becomes None.
+    """
     if isinstance(value, Mapping):
         return {str(name): json_value(part) for name, part in value.items()}
     if isinstance(value, (tuple, list)):

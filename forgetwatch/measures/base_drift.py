@@ -1,18 +1,22 @@
 """Drift of one look from the base: KL(base||now) on texts that the base generated. See `metrics.divergence`.
 
-Between saved models also KL(now||base), on texts that the model after generated. It is large where the model now says
-what the base would not, and the former where it no longer says what the base would.
+Between saved models also KL(now||base), on texts that the model after generated. It is large where
+the model now says what the base would not, and the former where it no longer says what the base
+would.
 
 The look's snapshot stores it in its metadata, with the floor of its run:
 
-    "drift": {"probe": {"completions": 64, "tokens": 2011, "kl_sampled": 0.0059, "kl_sampled_se": 0.0018, ...,
+    "drift": {"probe": {"completions": 64, "tokens": 2011, "kl_sampled": 0.0059, "kl_sampled_se":
+    0.0018, ...,
                         "floor": {"kl_sampled": 1e-7, "kl_summed": 2e-8}},
               "training": {...}}
 
-There it is under the snapshot's checksum, is written together with the look, and goes with it into checkpoints. The
-base is the model at the first look of the run. Snapshots without drift, as of earlier versions, have no such key.
+There it is under the snapshot's checksum, is written together with the look, and goes with it into
+checkpoints. The base is the model at the first look of the run. Snapshots without drift, as of
+earlier versions, have no such key.
 
-A KL is at least 0, and so is the interval of the summed one; only the sampled estimate may fall below by chance.
+A KL is at least 0, and so is the interval of the summed one; only the sampled estimate may fall
+below by chance.
 """
 
 from __future__ import annotations
@@ -76,16 +80,16 @@ class LookDrift(Drift):
 
     @classmethod
     def of(cls, drift: Drift, floor: Drift | None = None) -> LookDrift:
-        """Return the drift of a look, with that of the base from itself as its floor."""
-        own = {one.name: getattr(drift, one.name) for one in fields(Drift)}
+        """Drift of a look, with the base against itself as floor."""
+        values = {spec.name: getattr(drift, spec.name) for spec in fields(Drift)}
         low = (
             None if floor is None else Floor(kl_sampled=floor.kl_sampled, kl_summed=floor.kl_summed)
         )
-        return cls(**own, floor=low)
+        return cls(**values, floor=low)
 
 
 def stored_drift(drift: Mapping[str, LookDrift]) -> dict[str, dict[str, Any]]:
-    """Return the values of the metadata of a snapshot that hold the drift of each set.
+    """Drift of each set as metadata of a snapshot.
 
     JSON has no number for nan and infinities: they are the texts ``nan`` and ``inf``.
     """
@@ -95,35 +99,46 @@ def stored_drift(drift: Mapping[str, LookDrift]) -> dict[str, dict[str, Any]]:
             return {name: stored(part) for name, part in value.items()}
         return value if value is None or math.isfinite(value) else str(value)
 
-    return {name: stored(asdict(found)) for name, found in drift.items()}
+    return {name: stored(asdict(set_drift)) for name, set_drift in drift.items()}
 
 
 def drift_json(drift: Mapping[str, LookDrift] | None) -> dict[str, Any] | None:
-    """Return the JSON values of the drift of each set.
+    """JSON values of the drift of each set.
+
+    A number that is not finite is null, and so is a drift not measured.
 
     A number that is not finite is null, and so is a drift not measured.
     """
     return (
         None
         if drift is None
-        else {name: json_value(asdict(found)) for name, found in drift.items()}
+        else {name: json_value(asdict(set_drift)) for name, set_drift in drift.items()}
     )
 
 
 def drift_row(drifts: Mapping[str, LookDrift]) -> dict[str, float]:
-    """Return the numbers of one look by their names in trackers and CSV, such as ``kl_probe_se``.
+    """Numbers of a look by their names in trackers.
+
+    As ``kl_probe_se``; what was not measured is left out.
 
     What was not measured is left out.
     """
     row: dict[str, float | None] = {}
-    for name, found in drifts.items():
-        shown = [one for one in DRIFT.quantities if isinstance(one, Quantity) and one.tracker]
-        row |= {one.tracker.format(name): one.read(found) for one in shown}
+    for name, set_drift in drifts.items():
+        columns = [
+            quantity
+            for quantity in DRIFT.quantities
+            if isinstance(quantity, Quantity) and quantity.tracker
+        ]
+        row |= {quantity.tracker.format(name): quantity.read(set_drift) for quantity in columns}
     return {key: value for key, value in row.items() if value is not None}
 
 
 def read_drift(meta: Mapping[str, Any], *, label: str) -> dict[str, LookDrift] | None:
-    """Return the drift in the metadata of a snapshot, by set; None without one.
+    """Read the drift in the metadata of a snapshot.
+
+    Returns:
+        The drift by set, or None without drift.
 
     Raises:
         SnapshotError: If it is no drift; names the snapshot by its label.
@@ -134,8 +149,8 @@ def read_drift(meta: Mapping[str, Any], *, label: str) -> dict[str, LookDrift] |
     try:
         return {str(name): _read(of_set) for name, of_set in stored.items()}
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        what = f"needed numbers of each set under {DRIFT_KEY!r} in its metadata"
-        raise SnapshotError(f"{label}: {what} ({error})") from error
+        needed = f"needed numbers of each set under {DRIFT_KEY!r} in its metadata"
+        raise SnapshotError(f"{label}: {needed} ({error})") from error
 
 
 def _read(stored: Mapping[str, Any]) -> LookDrift:
@@ -146,9 +161,12 @@ def _read(stored: Mapping[str, Any]) -> LookDrift:
     return LookDrift(**values, floor=None if floor is None else Floor(**floor))
 
 
-def drift_interval(found: Drift, name: str) -> Interval:
-    """Return the 95 % interval of the KL by one estimator, by its attribute; (nan, nan) without a standard error."""
-    value, error = getattr(found, name), getattr(found, f"{name}_se")
+def drift_interval(drift: Drift, name: str) -> Interval:
+    """95 % interval of the KL by an estimator.
+
+    (nan, nan) without a standard error.
+    """
+    value, error = getattr(drift, name), getattr(drift, f"{name}_se")
     if value is None or error is None:
         return math.nan, math.nan
     return mean_interval(
@@ -157,27 +175,27 @@ def drift_interval(found: Drift, name: str) -> Interval:
 
 
 def best_estimator(drifts: Iterable[Drift]) -> str:
-    """Return the attribute of the least noisy estimator that all of some drifts have."""
-    found = list(drifts)
+    """Attribute of the least noisy estimator that all drifts have."""
+    all_drifts = list(drifts)
     return next(
-        one for one in ESTIMATORS if all(getattr(drift, one) is not None for drift in found)
+        estimator
+        for estimator in ESTIMATORS
+        if all(getattr(drift, estimator) is not None for drift in all_drifts)
     )
 
 
-def kl_text(found: Drift, name: str) -> str:
-    """Return the KL by one estimator with its 95 % interval, such as ``0.0028 (0.0022 to 0.0034)``, or a dash."""
-    value, (low, high) = getattr(found, name), drift_interval(found, name)
+def kl_text(drift: Drift, name: str) -> str:
+    """Format the KL by an estimator with a 95 % interval.
+
+    As ``0.0028 (0.0022 to 0.0034)``, or a dash.
+    """
+    value, (low, high) = getattr(drift, name), drift_interval(drift, name)
     if value is None or math.isnan(value):
         return MISSING_CELL
     return _nats(value) if math.isnan(low) else f"{_nats(value)} ({_nats(low)} to {_nats(high)})"
 
 
 def _nats(value: float) -> str:
-    """Return a number of nats in two digits.
-
-    >>> _nats(0.00281), _nats(0.4), _nats(1.23e-7), _nats(0.0), _nats(2e-17)
-    ('0.0028', '0.40', '1.2e-7', '0', '<1e-9')
-    """
     if 0 < abs(value) < 1e-9:
         return "<1e-9"
     if not math.isfinite(value) or not value:
@@ -188,65 +206,72 @@ def _nats(value: float) -> str:
     return f"{value:.{min(digits, 6)}f}"
 
 
-def _floors(found: LookDrift) -> str:
-    floors = [] if found.floor is None else [found.floor.kl_sampled, found.floor.kl_summed]
-    return ", ".join(_nats(one) for one in floors if one is not None) or MISSING_CELL
+def _floors(drift: LookDrift) -> str:
+    floors = [] if drift.floor is None else [drift.floor.kl_sampled, drift.floor.kl_summed]
+    return ", ".join(_nats(floor) for floor in floors if floor is not None) or MISSING_CELL
 
 
-def reverse_sentence(found: LookDrift) -> str:
-    """Say how likely the base finds the texts that the model after generated."""
-    kl = kl_text(found, best_estimator([found]))
+def reverse_sentence(drift: LookDrift) -> str:
+    """Sentence on how likely the base finds generated texts."""
+    kl = kl_text(drift, best_estimator([drift]))
     return f"The base finds texts that the model after generated less likely by {kl} nats a token: KL(after||base)."
 
 
-def _sentence(found: LookDrift) -> str:
-    name = best_estimator([found])
-    value, (low, high) = getattr(found, name), drift_interval(found, name)
+def _sentence(drift: LookDrift) -> str:
+    name = best_estimator([drift])
+    value, (low, high) = getattr(drift, name), drift_interval(drift, name)
     if math.isnan(value):
         return ""
     if math.isinf(value):
         return "it rules out texts that it wrote at the start."
     if low <= 0:
-        return f"texts that it generated at the start are about as likely as before (KL {kl_text(found, name)})."
-    text = (
+        return f"texts that it generated at the start are about as likely as before (KL {kl_text(drift, name)})."
+    sentence = (
         f"texts that it generated at the start are less likely now, by {_nats(value)} nats a token"
     )
     between = "" if math.isnan(low) else f" (95 %: {_nats(low)} to {_nats(high)})"
-    return f"{text}{between}.{_beginning(found)}"
+    return f"{sentence}{between}.{_beginning(drift)}"
 
 
 def _share(value: float | None) -> str:
     return MISSING_CELL if value is None or math.isnan(value) else f"{100 * min(value, 1.0):.0f} %"
 
 
-def _beginning(found: LookDrift) -> str:
-    """Return the sentence on how answers begin now, and whether most of the drift is there; empty if unknown."""
-    kept, share = found.first_token_kept, found.kl_first_share
+def _beginning(drift: LookDrift) -> str:
+    # How answers begin now, and whether most of the drift is there.
+    kept, share = drift.first_token_kept, drift.kl_first_share
     if (
         kept is None
         or math.isnan(kept)
         or share is None
         or math.isnan(share)
-        or not found.completions
+        or not drift.completions
     ):
         return ""
-    even = found.completions / found.tokens
+    even = drift.completions / drift.tokens
     where = "spread over the texts: the answers change rather than their form"
     if share > _OTHER_FORM:
         where = "in how they begin: another form is taking over"
     return (
-        f" By the likeliest first tokens {_share(kept)} of its answers still begin as at the start; {100 * share:.0f} "
-        f"% of the change is at that token (an even one would put {100 * even:.0f} % there), so it is {where}."
+        f" By the likeliest first tokens {_share(kept)} of its answers still begin as at the "
+        f"start; {100 * share:.0f} "
+        f"% of the change is at that token (an even one would put {100 * even:.0f} % there), so "
+        f"it is {where}."
     )
 
 
 def _kl(name: str, tracker: str) -> tuple[Quantity[LookDrift], Quantity[LookDrift]]:
-    """Return the KL by one estimator with its column, and its standard error."""
     low, heading = -math.inf if name == "kl_sampled" else 0.0, f"KL {ESTIMATORS[name]}"
-    text = partial(kl_text, name=name)
+    format_kl = partial(kl_text, name=name)
     return (
         Quantity(
-            name, attrgetter(name), "nats", low=low, heading=heading, text=text, tracker=tracker
+            name,
+            attrgetter(name),
+            "nats",
+            low=low,
+            heading=heading,
+            text=format_kl,
+            tracker=tracker,
         ),
         Quantity(f"{name}_se", attrgetter(f"{name}_se"), "nats", tracker=f"{tracker}_se"),
     )

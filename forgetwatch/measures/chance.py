@@ -49,7 +49,10 @@ def _of(rows: Rows) -> Chance:
 
 
 def chance_rows(chance: Chance, n: float) -> list[tuple[str, str, str, str]]:
-    """Return (name, forgotten %, gained %, items) of each correction; `items` is empty if all n items took part."""
+    """Name, forgotten %, gained %, and items of each correction.
+
+    `items` is empty if all n items took part.
+    """
     rows = []
     corrections: tuple[tuple[str, int, Paper | Corrected | None], ...] = (
         ("paper", 2, chance.paper),
@@ -73,10 +76,7 @@ def chance_rows(chance: Chance, n: float) -> list[tuple[str, str, str, str]]:
 
 
 def _from_zero(rate: float, interval: Interval) -> str:
-    """Return the text of a rate and its interval, cut off at 0.
-
-    Values below are noise, and only the JSON keeps them.
-    """
+    # Values below 0 are noise, and only the JSON keeps them.
     if interval[1] < 0:
         return "0.0 (all below 0)"
     return f"{percent(min(max(rate, 0.0), 1.0))} ({between((max(interval[0], 0.0), interval[1]), percent)})"
@@ -93,7 +93,7 @@ def _intervals(part: str, *names: str, low: float = 0.0) -> Iterator[Bounds[Chan
 
 
 def _corrected(part: str) -> tuple[Quantity[Chance] | Bounds[Chance], ...]:
-    """Return the quantities and intervals of a correction for guessing; its rates can be below 0."""
+    # Corrected rates can be below 0.
     return (
         *_numbers(part, "n", unit="count"),
         *_numbers(part, "forgetting", "backward_transfer", low=-1.0),

@@ -33,15 +33,18 @@ class NetEstimate:
     """Net change of a group by flips and margins together, as shares of the items.
 
     Attributes:
-        margin_change: Change of the answers softened by their margins; None where no answer has a margin.
-        change: The estimate, with its standard error; that of the flips alone where no answer has a margin.
+        margin_change: Change of the answers softened by their margins; None where no answer has a
+            margin.
+        change: The estimate, with its standard error; that of the flips alone where no answer has a
+            margin.
         worst: The same in the worst case of the outcomes that vanished (`measures.flip_counts`).
-        flips: Effective cells, of the scored items and in the worst case, where flips alone give the interval; None
-            where margins take part.
-        enough: False for fewer than `FEWEST` items, and for a single cluster: then there is no interval.
+        flips: Effective cells, of the scored items and in the worst case, where flips alone give
+            the interval; None where margins take part.
+        enough: False for fewer than `FEWEST` items, and for a single cluster: then there is no
+            interval.
         fall: Test for a fall by margins; None where too few answers have a margin.
-        unscored_loss: One-sided p-value of "no net loss" by the flips of the answers without a margin, in a group in
-            which others have one; None if there are none.
+        unscored_loss: One-sided p-value of "no net loss" by the flips of the answers without a
+            margin, in a group in which others have one; None if there are none.
         rule: Widths and least bias of margins; None for flips alone.
     """
 
@@ -56,15 +59,22 @@ class NetEstimate:
 
     @property
     def interval(self) -> Interval | None:
-        """95 % interval of the estimate; None if there are too few items."""
+        """95 % interval of the estimate.
+
+        Returns:
+            The interval, or None if there are too few items.
+        """
         return self.interval_at(0.95)
 
     def interval_at(self, level: float, *, worst: bool = False) -> Interval | None:
-        """Return the interval of the estimate at a level, 0 to 1; None if there are too few items.
+        """Interval of the estimate at a level, 0 to 1.
 
         Args:
             level: The level.
             worst: Return that in the worst case of the outcomes that vanished.
+
+        Returns:
+            The interval, or None if there are too few items.
         """
         if not self.enough:
             return None
@@ -75,18 +85,23 @@ class NetEstimate:
             half = float(special.stdtrit(change.observations - 1, 0.5 + level / 2)) * change.error
             low, high = max(change.mean - half, -1.0), min(change.mean + half, 1.0)
         bound = self.interval_at(level) if worst else None
-        # Wrong answers that vanished cannot be lost, and would bring a net change closer to 0 as further items.
+        # Wrong answers that vanished cannot be lost, and would bring a net change closer to 0 as
+        # further items.
         return (low, high) if bound is None else (min(low, bound[0]), min(high, bound[1]))
 
 
 def margin_rule(pairs: AlignedPairs) -> MarginRule | None:
-    """Fit the rule for margins that all groups of a comparison share; None where too few have margins, or no width."""
-    found = boundary(pairs.margin_before, pairs.margin_after)
-    if found is None:
+    """Fit the rule for margins that all groups share.
+
+    Returns:
+        The rule, or None where too few pairs have margins, or there is no width.
+    """
+    boundary_found = boundary(pairs.margin_before, pairs.margin_after)
+    if boundary_found is None:
         return None
     scored = pairs.take(pairs.has_margin)
-    measured = _measured(scored, found)
-    return None if measured is None else MarginRule(boundary=found, bias=measured.bias)
+    measured = _measured(scored, boundary_found)
+    return None if measured is None else MarginRule(boundary=boundary_found, bias=measured.bias)
 
 
 def _cells(pairs: AlignedPairs) -> Cells:
@@ -94,14 +109,14 @@ def _cells(pairs: AlignedPairs) -> Cells:
 
 
 def _measured(scored: AlignedPairs, boundary: Boundary) -> NetMargin | None:
-    """Return both measurements of the net change of pairs that all have margins."""
+    # For pairs that all have margins.
     flips = scored.after.astype(np.float64) - scored.before
     softened = boundary.softened(scored.margin_before, scored.margin_after)
     return net_margin(softened, flips, newcombe(_cells(scored)), scored.cluster)
 
 
 def _of_flips(pairs: AlignedPairs, cells: Cells) -> Change:
-    """Return the net change of some cells, with the standard error that the width of its interval stands for."""
+    # The standard error is that for which the width of the interval stands.
     low, high = newcombe(cells)
     error = (high - low) / (2 * float(special.ndtri(0.975)))
     return Change(mean=cells.net_change, error=error, observations=_observations(pairs))
@@ -130,10 +145,10 @@ def _of(rows: Rows) -> NetEstimate | None:
     if rule is None or not alone.enough:
         return alone
     scored = pairs.take(pairs.has_margin)
-    found = _measured(scored, rule.boundary)
-    if found is None:
+    estimate = _measured(scored, rule.boundary)
+    if estimate is None:
         return alone
-    change, unscored_loss = found.estimate(least_bias=rule.bias), None
+    change, unscored_loss = estimate.estimate(least_bias=rule.bias), None
     if len(scored) < len(pairs):
         rest = pairs.take(~pairs.has_margin)
         share = len(scored) / len(pairs)
@@ -142,7 +157,7 @@ def _of(rows: Rows) -> NetEstimate | None:
         )
         unscored_loss = _loss(rest)
     return NetEstimate(
-        margin_change=found.margins,
+        margin_change=estimate.margins,
         change=change,
         worst=_worst(change, rows),
         flips=None,
@@ -163,7 +178,7 @@ def _loss(pairs: AlignedPairs) -> float:
 
 
 def _worst(change: Change, rows: Rows) -> Change:
-    """Return the estimate of a group and its vanished items, each missing outcome the one that lowers it most."""
+    # Each missing outcome is the one that lowers the estimate most.
     vanished = vanished_rows(rows)
     if not len(vanished):
         return change

@@ -1,6 +1,7 @@
 """The four cells of a group with their rates, intervals and tests, and the outcomes that vanished.
 
-Every group has both; see `metrics.transitions`. An item that was scored on one side and not on the other has vanished:
+Every group has both; see `metrics.transitions`. An item that was scored on one side and not on the
+other has vanished:
 
     before     after       taken in the worst case as
     right      unscored    forgotten
@@ -8,12 +9,13 @@ Every group has both; see `metrics.transitions`. An item that was scored on one 
     unscored   right       retained
     unscored   wrong       forgotten
 
-It is in no cell, because one side is not known. Left at that, a model that loops, crashes its sandbox or runs past
-its limit would seem to improve: its wrong answers leave the counts. So vanished items bound the net change: whatever
-their outcomes were, accuracy did not fall by more than in the worst case, and a verdict of PASS has to survive that.
+It is in no cell, because one side is not known. Left at that, a model that loops, crashes its
+sandbox or runs past its limit would seem to improve: its wrong answers leave the counts. So
+vanished items bound the net change: whatever their outcomes were, accuracy did not fall by more
+than in the worst case, and a verdict of PASS has to survive that.
 
-Answers that neither side could score have not vanished, nor have items that a budget leaves out, or that one of the
-files does not contain.
+Answers that neither side could score have not vanished, nor have items that a budget leaves out, or
+that one of the files does not contain.
 """
 
 from __future__ import annotations
@@ -38,17 +40,18 @@ class Flips(Cells):
     """The four cells, and what follows from them. Intervals are 95 %.
 
     Attributes:
-        effective_n: Number of independent items with the same standard error: below n where items come in clusters,
-            above it where independent samples of an item add up.
+        effective_n: Number of independent items with the same standard error: below n where items
+            come in clusters, above it where independent samples of an item add up.
         forgetting_interval: Of `forgetting` (Wilson; one-sided exact limit for no flips).
         backward_transfer_interval: Of `backward_transfer`, in the same way.
         net_change_interval: Of `net_change`, after minus before (Newcombe, corrected phi).
         p_value: Two-sided mid-p McNemar test of "no net change"; over clusters where there are any.
-        loss_p_value: One-sided p-value of "no net loss", for alarms over many looks: exact McNemar; over clusters a
-            sign-flip test, with the normal approximation for many clusters.
+        loss_p_value: One-sided p-value of "no net loss", for alarms over many looks: exact McNemar;
+            over clusters a sign-flip test, with the normal approximation for many clusters.
         vanished_right: Items right before that have no outcome after; they are in no cell.
         vanished_before: Items scored before that have no outcome after.
-        guess_accuracy: Accuracy of a model that only guesses, the mean of 1/k, 0 for open answers; nan without answers.
+        guess_accuracy: Accuracy of a model that only guesses, the mean of 1/k, 0 for open answers;
+            nan without answers.
     """
 
     effective_n: float
@@ -63,26 +66,39 @@ class Flips(Cells):
 
     @property
     def retention(self) -> float:
-        """Share of the items right before that are still right, 0 to 1; nan if none was right before.
+        """Share of the right items that stay right, 0 to 1.
 
-        Right answers that vanished are not retained: a model that loops must not seem to have kept everything.
+        Right answers that vanished are not retained: a model that loops must not seem to have kept
+        everything. nan if none was right before.
+
+        Right answers that vanished are not retained: a model that loops must not seem to have kept
+        everything.
         """
         return ratio(self.retained, self.retained + self.forgotten + self.vanished_right)
 
     @property
     def little_to_lose(self) -> bool:
-        """Was the model before not shown to be better than guessing, by Wilson's 95 % interval of its accuracy?"""
+        """Was the model before not shown to be better than guessing?
+
+        By Wilson's 95 % interval of the accuracy.
+        """
         right, scored = self.right_before
         return bool(scored) and wilson(right, scored)[0] <= self.guess_accuracy
 
     @property
     def right_before(self) -> tuple[float, float]:
-        """Items that were right before, and that were scored before; those that vanished are among them."""
+        """Items right before, and items scored before.
+
+        Items that vanished are included.
+        """
         right = self.retained + self.forgotten + self.vanished_right
         return right, self.n + self.vanished_before
 
     def smallest_loss(self, level: float) -> float:
-        """Return the smallest net loss (share of the items) that could have a one-sided p-value of `level`.
+        """Smallest net loss that could have a one-sided p-value of `level`.
+
+        A share of the items, nan if there is none. Exact for independent items, an approximation by
+        `effective_n` for clusters.
 
         Nan if none could.
 
@@ -137,9 +153,12 @@ def _guess_accuracy(pairs: AlignedPairs) -> float:
     return float(np.where(pairs.k > 0, pairs.golds / np.maximum(pairs.k, 1), 0.0).mean())
 
 
-def net_change(found: Flips) -> str:
-    """Return the net change in points with its 95 % interval, such as ``-1.1 (-7.4 to +5.2)``."""
-    return f"{points(found.net_change)} ({between(found.net_change_interval, points)})"
+def net_change(flips: Flips) -> str:
+    """Format the net change with a 95 % interval.
+
+    In points, as ``-1.1 (-7.4 to +5.2)``.
+    """
+    return f"{points(flips.net_change)} ({between(flips.net_change_interval, points)})"
 
 
 FLIPS: Final = GroupMeasure[Flips](
@@ -201,20 +220,21 @@ class Vanished:
     """Unscored items of a group, and what those that vanished leave possible. Passages are not among them.
 
     Attributes:
-        answers: False if the group has no answer at all, scored or not: then the counts of 0 mean nothing.
+        answers: False if the group has no answer at all, scored or not: then the counts of 0 mean
+            nothing.
         unscored_before: Items without an outcome before.
         unscored_after: Items without an outcome after.
         newly_unscored: Items that were scored before and are unscored after.
         vanished: Items that were scored on one side alone, whichever.
-        known_vanished: Clearly known items (`metrics.known`) that are unscored after; None if nothing shows which were
-            known.
-        known_vanished_by_luck: Number of these that luck alone would make: 1/(k-1) for each confident wrong answer that
-            is unscored after; 0 without the scores of the options.
+        known_vanished: Clearly known items (`metrics.known`) that are unscored after; None if
+            nothing shows which were known.
+        known_vanished_by_luck: Number of these that luck alone would make: 1/(k-1) for each
+            confident wrong answer that is unscored after; 0 without the scores of the options.
         not_finite: Items whose outputs after are not finite, which makes an answer wrong.
         passages_not_finite: Number of these that are passages.
-        net_change_interval_worst: 95 % interval of the net change in the worst case: right answers that vanished are
-            forgotten, and items that were unscored before were right. Neither end is above that of the interval over
-            the other items, which it is if nothing vanished.
+        net_change_interval_worst: 95 % interval of the net change in the worst case: right answers
+            that vanished are forgotten, and items that were unscored before were right. Neither end
+            is above that of the interval over the other items, which it is if nothing vanished.
     """
 
     answers: bool
@@ -238,8 +258,12 @@ def _of_vanished(rows: Rows) -> Vanished:
     new_outcome = unscored.scored_after & ~unscored.scored_before
     items = np.unique(unscored.item[lost_outcome | new_outcome])
     has_share = np.isfinite(unscored.share_before) & (unscored.k - unscored.golds >= 2)
-    known = is_known(unscored.before & lost_outcome, unscored.share_before) & has_share
-    known_items = int(known.sum()) if unscored.samples == 1 else int(known.sum()) / unscored.samples
+    is_known_item = is_known(unscored.before & lost_outcome, unscored.share_before) & has_share
+    known_items = (
+        int(is_known_item.sum())
+        if unscored.samples == 1
+        else int(is_known_item.sum()) / unscored.samples
+    )
     has_known = has_share.any() or scored.confidence().measured.any()
     return Vanished(
         answers=bool(len(scored) or len(unscored)),
@@ -256,7 +280,7 @@ def _of_vanished(rows: Rows) -> Vanished:
 
 
 def worth_cells(before: Bools, after: Bools, cluster: Ints | None, *, samples: int) -> Cells:
-    """Scale the four cells to the number of independent items with the same standard error of the net change."""
+    """Scale the cells to independent items of equal standard error."""
     cells = count_cells(before, after, samples=samples)
     if cluster is None or not len(before):
         return cells
@@ -264,9 +288,12 @@ def worth_cells(before: Bools, after: Bools, cluster: Ints | None, *, samples: i
 
 
 def vanished_rows(rows: Rows) -> AlignedPairs:
-    """Return the rows of the items that were scored on one side alone.
+    """Rows of the items that were scored on one side alone.
 
-    One sample that vanished takes the others of its item out of the cells with it: all of them are here.
+    One sample that vanished takes the others of the item along: all of them are here.
+
+    One sample that vanished takes the others of its item out of the cells with it: all of them are
+    here.
     """
     unscored = rows.unscored
     items = unscored.item[unscored.scored_before != unscored.scored_after]
@@ -276,12 +303,18 @@ def vanished_rows(rows: Rows) -> AlignedPairs:
 
 
 def worst_before(vanished: AlignedPairs) -> Bools:
-    """Return the right answers before in the worst case: an item that was unscored before was right."""
+    """Right answers before, in the worst case.
+
+    An item that was unscored before was right.
+    """
     return vanished.before | (vanished.scored_after & ~vanished.scored_before)
 
 
 def worst_cells(rows: Rows) -> Cells:
-    """Return the effective cells of a group and its vanished items in the worst case for the net change."""
+    """Effective cells of a group in the worst case.
+
+    With the items that vanished, for the net change.
+    """
     scored, vanished = rows.pairs, vanished_rows(rows)
     before = np.concatenate([scored.before, worst_before(vanished)])
     after = np.concatenate([scored.after, vanished.after])
@@ -291,7 +324,7 @@ def worst_cells(rows: Rows) -> Cells:
 
 
 def _vanished_luck(vanished: AlignedPairs) -> float:
-    """Return the number of clearly known items among those that are unscored after that luck alone would make."""
+    # Clearly known items among those unscored after that luck alone would make.
     options = vanished.options_before
     if options is None or not len(vanished):
         return 0.0
@@ -301,11 +334,12 @@ def _vanished_luck(vanished: AlignedPairs) -> float:
 
 
 def _worst(rows: Rows, interval: Interval) -> Interval:
-    """Return the interval of the net change in the worst case; `interval` is that over the scored items alone."""
+    # `interval` is that over the scored items alone.
     worst = newcombe(worst_cells(rows))
     if not len(rows.pairs):
         return worst
-    # Wrong answers that vanished cannot be lost, and would bring a net change closer to 0 as further items.
+    # Wrong answers that vanished cannot be lost, and would bring a net change closer to 0 as
+    # further items.
     return min(worst[0], interval[0]), min(worst[1], interval[1])
 
 

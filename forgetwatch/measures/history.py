@@ -28,14 +28,14 @@ class History:
 def _number(
     name: str, unit: Unit = "count", *, guessed: bool = True
 ) -> Iterator[Quantity[History]]:
-    """Yield a number at the last look or over the whole run, and that of a model that only guesses."""
+    # At the last look or over the whole run, and of a model that only guesses.
 
     def last(history: ItemHistory | GuesserHistory) -> float:
         value: float = np.ravel(getattr(history, name))[-1].item()
         return value
 
-    def of_guesser(found: History) -> float:
-        return (found.items.items if unit == "count" else 1.0) * last(found.guessed)
+    def of_guesser(history: History) -> float:
+        return (history.items.items if unit == "count" else 1.0) * last(history.guessed)
 
     yield Quantity(f"history.{name}", lambda r: last(r.items), unit, tracker=name)
     if guessed:

@@ -21,7 +21,7 @@ class KnownItems(Known):
 
 def _of(rows: Rows) -> KnownItems | None:
     items = rows.pairs.confidence()
-    if (found := count_known(items, samples=rows.pairs.samples)) is None:
+    if (known := count_known(items, samples=rows.pairs.samples)) is None:
         return None
     lost = ~items.after[items.known]
     worth = (
@@ -32,7 +32,7 @@ def _of(rows: Rows) -> KnownItems | None:
     interval = (
         flip_interval(float(lost.mean()) * worth, worth) if len(lost) else flip_interval(0, 0)
     )
-    return KnownItems(**vars(found), known_lost_interval=interval)
+    return KnownItems(**vars(known), known_lost_interval=interval)
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,20 @@ class NetOfLuck:
         return self.net if self.low == "n/a" else f"{self.net} ({self.low} to {self.high})"
 
 
-def net_of_luck(found: Known | None) -> NetOfLuck | None:
-    """Return the texts of the known and lost items less luck, whole from 10 items on; None if luck is not measured."""
-    if found is None or found.known_lost_by_luck is None or found.lost_net_interval is None:
+def net_of_luck(known: Known | None) -> NetOfLuck | None:
+    """Texts of the known and lost items, net of luck.
+
+    Returns:
+        The texts, whole from 10 items on; None if luck is not measured.
+    """
+    if known is None or known.known_lost_by_luck is None or known.lost_net_interval is None:
         return None
-    lost, by_luck = found.known_lost, found.known_lost_by_luck
+    lost, by_luck = known.known_lost, known.known_lost_by_luck
     digits = 0 if max(lost, by_luck) >= 10 and float(lost).is_integer() else 1
     # Luck is rounded before it is taken off, so that the three counts add up.
     rounded = [
         round(value, digits) + 0.0
-        for value in (lost - round(by_luck, digits), *found.lost_net_interval)
+        for value in (lost - round(by_luck, digits), *known.lost_net_interval)
     ]
     return NetOfLuck(*(count(value) for value in rounded))
 

@@ -47,11 +47,11 @@ class Labels:
         )
 
     def take(self, rows: NDArray[Any]) -> Labels:
-        """Return the labels of some rows."""
+        """Select the labels of some rows."""
         return Labels(self.code[rows], self.names)
 
     def split(self) -> Iterator[tuple[str, Ints]]:
-        """Yield each name that is not empty with its rows, int64, in the order of the names."""
+        """Yield each name that is not empty, with rows, by name."""
         # Stable, so that the rows of each name keep their order.
         order = np.argsort(self.code, kind="stable")
         ends = np.cumsum(np.bincount(self.code, minlength=len(self.names)))
@@ -63,12 +63,15 @@ class Labels:
 
 
 def golds_listed(snapshot: Snapshot) -> Ints:
-    """Return the number of right options of each row; 0 for a row without a list of them; int64 [rows]."""
+    """Number of right options of each row, int64 [rows].
+
+    0 for a row without a list of right options.
+    """
     return _options(snapshot, "golds")[0]
 
 
 def guess_chance(snapshot: Snapshot) -> Floats:
-    """Return the probability that a guess among the options is right, float64 [rows].
+    """Probability of a right guess, float64 [rows].
 
     0 for open answers; nan if no row has options, because a log may not name them.
     """
@@ -79,7 +82,10 @@ def guess_chance(snapshot: Snapshot) -> Floats:
 
 
 def option_scores(snapshot: Snapshot) -> OptionScores | None:
-    """Return the scores that decided, of each row that has them for all its options; None if no row has.
+    """Scores that decided, of rows with all scores.
+
+    Returns:
+        The scores, or None if no row has all.
 
     Raises:
         SnapshotError: If the metadata name an unknown norm.
@@ -110,7 +116,7 @@ def option_scores(snapshot: Snapshot) -> OptionScores | None:
 
 
 def gold_share(snapshot: Snapshot, options: OptionScores | None) -> Floats:
-    """Return the share of the right options, float64 [rows].
+    """Share of the right options, float64 [rows].
 
     As recorded, else from the scores; 0 where the output is not finite, nan where there is nothing.
     """
@@ -125,7 +131,7 @@ def gold_share(snapshot: Snapshot, options: OptionScores | None) -> Floats:
 
 
 def _length_factors(snapshot: Snapshot, k: Ints) -> Floats:
-    """Return score over log-likelihood of each option, nan where its norm divides by no length, float64 [options]."""
+    # nan where the norm divides by no length, float64 [options].
     task, norms = Labels.of(snapshot.table["task"]), snapshot.norms
     by_length = np.array([norms.get(name) in UNITS for name in task.names], bool)[task.code]
     factors = np.full(int(k.sum()), np.nan)
@@ -137,10 +143,7 @@ def _length_factors(snapshot: Snapshot, k: Ints) -> Floats:
 
 
 def _scores_that_decide(snapshot: Snapshot, k: Ints, logprobs: Floats) -> Floats:
-    """Return the score that decides for each option that has a log-likelihood.
-
-    Nan where what its norm needs is missing.
-    """
+    # nan where what the norm needs is missing.
     task, norms = Labels.of(snapshot.table["task"]), snapshot.norms
     norm_of_row = np.array([norms.get(name, "sum") for name in task.names], object)[task.code]
     lengths = {
@@ -166,7 +169,7 @@ def _scores_that_decide(snapshot: Snapshot, k: Ints, logprobs: Floats) -> Floats
 
 
 def _options(snapshot: Snapshot, column: str) -> tuple[Ints, Floats]:
-    """Return the number of values of each row of a list column, 0 for null [rows], and all values in their order."""
+    # The number of values of each row, 0 for null, and all values.
     lists = snapshot.table[column].combine_chunks()
     number = np.asarray(
         pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64
@@ -175,10 +178,7 @@ def _options(snapshot: Snapshot, column: str) -> tuple[Ints, Floats]:
 
 
 def _same_options(snapshot: Snapshot, column: str, k: Ints) -> Floats:
-    """Return the values of a list column for the options counted by `k`.
-
-    Nan in rows where the column has another number.
-    """
+    # nan in rows where the column has another number.
     number, values = _options(snapshot, column)
     found = np.full(int(k.sum()), np.nan)
     same = number == k

@@ -32,13 +32,17 @@ def _of(rows: Rows) -> MassChanges | None:
     )
 
 
-def mass_mode(found: MassChanges) -> Mode | None:
-    """Return the part that the forgotten answers lost; None if it is not measured, or cannot be told.
+def mass_mode(changes: MassChanges) -> Mode | None:
+    """Find which part the forgotten answers lost.
 
-    ``mass`` if the interval of the mass is below 0 and it fell by more than the share of the right option, ``both`` if
-    it fell by less, ``conditional`` if its interval is not below 0, nor reaches as far as that share fell.
+    ``mass`` if the interval of the mass is below 0 and it fell by more than the share of the right
+    option, ``both`` if it fell by less, ``conditional`` if its interval is not below 0, nor reaches
+    as far as that share fell.
+
+    Returns:
+        The part, or None if it is not measured, or cannot be told.
     """
-    mass, conditional = found.forgotten_mass, found.forgotten_conditional
+    mass, conditional = changes.forgotten_mass, changes.forgotten_conditional
     if mass is None or conditional is None or math.isnan(mass.interval[1]):
         return None
     if mass.interval[1] >= 0:
@@ -48,20 +52,21 @@ def mass_mode(found: MassChanges) -> Mode | None:
     return "mass" if mass.mean < conditional.mean else "both"
 
 
-def _sentence(found: MassChanges) -> str:
-    if found.forgotten_mass is None or found.forgotten_conditional is None:
+def _sentence(changes: MassChanges) -> str:
+    if changes.forgotten_mass is None or changes.forgotten_conditional is None:
         return ""
-    mode, is_one = mass_mode(found), found.forgotten_n == 1
+    mode, is_one = mass_mode(changes), changes.forgotten_n == 1
     of = (
         "The forgotten answer was"
         if is_one
-        else f"The {count(found.forgotten_n)} forgotten answers were"
+        else f"The {count(changes.forgotten_n)} forgotten answers were"
     )
-    mass, conditional = found.forgotten_mass, found.forgotten_conditional
+    mass, conditional = changes.forgotten_mass, changes.forgotten_conditional
     inside = ", within its error" if mass.interval[0] <= 0 <= mass.interval[1] else ""
     why = f" {_MODES[mode]}" if mode is not None else ""
     return (
-        f"{of} lost{why} (the options together {_moved(mass.mean)}{inside}, the right one among them "
+        f"{of} lost{why} (the options together {_moved(mass.mean)}{inside}, the right one among "
+        "them "
         f"{_moved(conditional.mean)})."
     )
 
@@ -76,8 +81,10 @@ MASS: Final = GroupMeasure[MassChanges](
     key="mass",
     title="Why: the options as a whole, or the choice among them",
     about=(
-        "The mass is the log probability that the model says any of the options at all; it falls with another format. "
-        "Within the options counts the right one's share; among the forgotten it has fallen by selection. Changes are "
+        "The mass is the log probability that the model says any of the options at all; it "
+        "falls with another format. "
+        "Within the options counts the right one's share; among the forgotten it has fallen by "
+        "selection. Changes are "
         "means in nats a question; one nat is a factor of 2.7."
     ),
     of=_of,
@@ -108,7 +115,7 @@ def _at_constant_mass(rows: Rows) -> float | None:
 CONSTANT_MASS: Final = GroupMeasure[float](
     key="constant_mass",
     of=_at_constant_mass,
-    # Answers right before and wrong after, had the options of each item kept their total probability: only where a
-    # score divided by a length decides. See `metrics.choices`.
+    # Answers right before and wrong after, had the options of each item kept their total
+    # probability: only where a score divided by a length decides. See `metrics.choices`.
     quantities=(Quantity("forgotten_at_constant_mass", lambda r: r, "count"),),
 )

@@ -6,10 +6,10 @@
     c  hash 3, hash 3   c, d  hash 3, hash 3 equal ids first, then the n-th with the n-th
     e  no hash          e  hash 4            id, unless gold or k differ
 
-Items pair on (task, content_hash, wording): on the text of the question and how it was asked, never on its row. Hashes
-repeat within a task in real benchmarks. An item without a content hash on either side pairs on (task, item_id); nothing
-guarantees then that it is the same question, and gold or k that differ show that it is not. Within a pair of items
-sample j pairs with sample j.
+Items pair on (task, content_hash, wording): on the text of the question and how it was asked, never
+on its row. Hashes repeat within a task in real benchmarks. An item without a content hash on either
+side pairs on (task, item_id); nothing guarantees then that it is the same question, and gold or k
+that differ show that it is not. Within a pair of items sample j pairs with sample j.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch.item import SHIPPED
 from forgetwatch.metrics.transitions import Ints
 from forgetwatch.snapshot import NONE, Snapshot, codes
+from forgetwatch.wording import SHIPPED
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,17 +48,23 @@ class Pairing:
 
     @property
     def complete(self) -> bool:
-        """True if every item has a partner."""
+        """Does every item have a partner?"""
         return not (self.only_before.size or self.only_after.size)
 
 
 def item_codes(snapshot: Snapshot) -> Ints:
-    """Return one whole number per row, the same for all samples of an item, counting from 0; int64 [rows]."""
+    """Code each row by item, int64 [rows].
+
+    The same for all samples of an item, counting from 0.
+    """
     return codes(snapshot.table["task"], snapshot.table["item_id"])
 
 
 def pair(before: Snapshot, after: Snapshot) -> Pairing:
-    """Pair the rows of two snapshots; pairs come in the order of `before`. Takes the time of sorting the rows."""
+    """Pair the rows of two snapshots, in the order of `before`.
+
+    Takes the time of sorting the rows.
+    """
     item_before, first_before = item_codes(before), _first_rows(before)
     if _are_aligned(before, after):  # a shortcut to what sorting finds
         rows, nothing = np.arange(len(before)), np.zeros(0, np.int64)
@@ -74,12 +80,14 @@ def pair(before: Snapshot, after: Snapshot) -> Pairing:
         )
     item_after, first_after = item_codes(after), _first_rows(after)
     left, right, content_differs, by_id = _pair_items(before, after, first_before, first_after)
-    # Both items of a pair get one number, items without a partner NONE: then rows pair on (number, sample).
+    # Both items of a pair get one number, items without a partner NONE: then rows pair on (number,
+    # sample).
     number_before, number_after = np.full(len(first_before), NONE), np.full(len(first_after), NONE)
     number_before[left] = number_after[right] = np.arange(len(left))
     rows_before, rows_after = number_before[item_before], number_after[item_after]
     samples_before, samples_after = before.ints("sample"), after.ints("sample")
-    # number * width + sample is one key for both, unique on each side because (task, id, sample) is.
+    # number * width + sample is one key for both, unique on each side because (task, id, sample)
+    # is.
     width = 1 + int(max(samples_before.max(initial=0), samples_after.max(initial=0)))
     in_before, in_after = np.flatnonzero(rows_before != NONE), np.flatnonzero(rows_after != NONE)
     _, found_before, found_after = np.intersect1d(
@@ -103,13 +111,13 @@ def pair(before: Snapshot, after: Snapshot) -> Pairing:
 
 
 def rows_of_baseline(snapshot: Snapshot, baseline: Snapshot) -> Snapshot:
-    """Return the rows of a snapshot that pair with those of a baseline, in their order."""
+    """Rows of a snapshot that pair with a baseline's, in order."""
     rows = pair(baseline, snapshot).after
     return replace(snapshot, table=snapshot.table.take(rows))
 
 
 def _are_aligned(before: Snapshot, after: Snapshot) -> bool:
-    """Return True if row i of both sides is the same sample of the same question, by id and hash, for every i."""
+    # Row i of both sides is the same sample of the same question, by id and hash.
     names = ("sample", "task", "item_id", "content_hash", "wording")
     return not before.table["content_hash"].null_count and all(
         before.table[n].equals(after.table[n]) for n in names
@@ -119,11 +127,8 @@ def _are_aligned(before: Snapshot, after: Snapshot) -> bool:
 def _pair_items(
     before: Snapshot, after: Snapshot, first_before: Ints, first_after: Ints
 ) -> tuple[Ints, Ints, int, int]:
-    """Pair items; an item is its index in `first_before` or `first_after`.
-
-    Returns:
-        Paired items before and after, the number of ids with unlike questions, and of items paired by id alone.
-    """
+    # An item is an index in `first_before` or `first_after`. Also returns the number of ids with
+    # different questions, and of items paired by id alone.
     by_id = _joint_codes(before, after, first_before, first_after, "task", "item_id")
     _, same_id_before, same_id_after = np.intersect1d(
         *by_id, assume_unique=True, return_indices=True
@@ -132,18 +137,23 @@ def _pair_items(
         before, after, first_before, first_after, "task", "content_hash", "wording"
     )
     hashed_before, hashed_after = (
-        np.asarray(side.table["content_hash"].is_valid())[first]
-        for side, first in ((before, first_before), (after, first_after))
+        np.asarray(side.table["content_hash"].is_valid())[first_rows]
+        for side, first_rows in ((before, first_before), (after, first_after))
     )
     both_hashed = hashed_before[same_id_before] & hashed_after[same_id_after]
     same_key = np.ones(len(same_id_before), bool)  # gold and k agree as far as both sides have them
     for name in ("gold", "k"):
-        one, other = (
+        question_before, question_after = (
             before.ints(name)[first_before[same_id_before]],
             after.ints(name)[first_after[same_id_after]],
         )
-        same_key &= (one == other) | (one == NONE) | (other == NONE)
-    # Null hashes have a code of their own, so equal codes mean equal questions only where both sides have a hash.
+        same_key &= (
+            (question_before == question_after)
+            | (question_before == NONE)
+            | (question_after == NONE)
+        )
+    # Null hashes have a code of their own, so equal codes mean equal questions only where both
+    # sides have a hash.
     same = np.where(both_hashed, hash_before[same_id_before] == hash_after[same_id_after], same_key)
     left, right = same_id_before[same], same_id_after[same]
     # Equal ids come first: among repeated hashes the id decides which item belongs to which.
@@ -166,17 +176,13 @@ def _pair_items(
 
 
 def _first_rows(snapshot: Snapshot) -> Ints:
-    """Return the first row of each item, by item code; int64 [items]."""
     return np.unique(item_codes(snapshot), return_index=True)[1]
 
 
 def _joint_codes(
     before: Snapshot, after: Snapshot, rows_before: Ints, rows_after: Ints, *names: str
 ) -> tuple[Ints, Ints]:
-    """Return the codes of some rows of both snapshots, equal where the named columns are.
-
-    Int64 [rows before], [rows after].
-    """
+    # Equal where the named columns are, int64 [rows before] and [rows after].
     columns = [
         pa.chunked_array(
             before.table[name].take(rows_before).chunks + after.table[name].take(rows_after).chunks
@@ -185,15 +191,15 @@ def _joint_codes(
     ]
     # A question in the wording of its probe is the same whether it is asked in others or not.
     columns = [
-        one.fill_null(SHIPPED) if name == "wording" else one
-        for name, one in zip(names, columns, strict=True)
+        column.fill_null(SHIPPED) if name == "wording" else column
+        for name, column in zip(names, columns, strict=True)
     ]
     joint = codes(*columns)
     return joint[: len(rows_before)], joint[len(rows_before) :]
 
 
 def _match_occurrences(before: Ints, after: Ints) -> tuple[Ints, Ints]:
-    """Return the positions of equal codes, the n-th occurrence before with the n-th after; int64 [pairs] each."""
+    # The n-th occurrence before with the n-th after, int64 [pairs] each.
     rank_before, rank_after = _occurrence(before), _occurrence(after)
     width = 1 + max((int(r.max()) for r in (rank_before, rank_after) if r.size), default=0)
     _, left, right = np.intersect1d(

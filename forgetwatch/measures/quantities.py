@@ -2,8 +2,8 @@
 
     forgotten  net_change  soft.forgetting  chance.paper.forgetting  chance.guess_corrected.n  ...
 
-Rates are fractions, counts whole numbers (means if items have several samples). A quantity that is undefined is None,
-never 0 and never nan. Later versions add names; none changes its meaning.
+Rates are fractions, counts whole numbers (means if items have several samples). A quantity that is
+undefined is None, never 0 and never nan. Later versions add names; none changes its meaning.
 """
 
 from __future__ import annotations
@@ -29,46 +29,50 @@ MEASURES: Final[tuple[GroupMeasure[Any], ...]] = (
 )
 """The measures of a group, in the order in which every output shows them."""
 
-_ALL: Final = tuple((measure, one) for measure in MEASURES for one in measure.quantities)
-_INTERVALS: Final = tuple(one for _, one in _ALL if isinstance(one, Bounds) and "." not in one.name)
+_ALL: Final = tuple((measure, quantity) for measure in MEASURES for quantity in measure.quantities)
+_INTERVALS: Final = tuple(
+    bounds for _, bounds in _ALL if isinstance(bounds, Bounds) and "." not in bounds.name
+)
 
-INTERVALS: Final = frozenset(one.name for _, one in _ALL if isinstance(one, Bounds))
+INTERVALS: Final = frozenset(bounds.name for _, bounds in _ALL if isinstance(bounds, Bounds))
 """Names of all intervals; those below an object of the JSON document have no ends that a gate or a table can name."""
 
 _ENDS: Final = {
-    f"{one.name}_{end}": (one, index)
-    for one in _INTERVALS
+    f"{bounds.name}_{end}": (bounds, index)
+    for bounds in _INTERVALS
     for index, end in enumerate(("low", "high"))
 }
 """Interval and index of which each end is one."""
 
-_NUMBERS: Final = {one.name: one for _, one in _ALL if isinstance(one, Quantity)}
+_NUMBERS: Final = {
+    quantity.name: quantity for _, quantity in _ALL if isinstance(quantity, Quantity)
+}
 
 QUANTITIES: Final = (*_NUMBERS, *_ENDS)
 """Names of the quantities of a group that are one number, as `value_at` finds them in a document."""
 
-MEASURE_OF: Final = {one.name: (measure, one) for measure, one in _ALL}
+MEASURE_OF: Final = {quantity.name: (measure, quantity) for measure, quantity in _ALL}
 """Measure, and quantity or interval, of each name."""
 
 
 BEYOND_GROUPS: Final[dict[str, Quantity[Any]]] = {
-    f"drift.{name}.{one.name}": one
+    f"drift.{name}.{quantity.name}": quantity
     for name in SET_NAMES
-    for one in DRIFT.quantities
-    if isinstance(one, Quantity)
-} | {one.name: one for one in HISTORY.quantities if isinstance(one, Quantity)}
+    for quantity in DRIFT.quantities
+    if isinstance(quantity, Quantity)
+} | {quantity.name: quantity for quantity in HISTORY.quantities if isinstance(quantity, Quantity)}
 """Numbers of a look (its drift, by set of prompts) and of a run (its history), which no group has, by name."""
 
 
 def _number(name: str) -> Number[Any]:
-    """Return the quantity, or the interval of which it is an end."""
+    # An end of an interval stands for the interval.
     if name in BEYOND_GROUPS:
         return BEYOND_GROUPS[name]
     return _ENDS[name][0] if name in _ENDS else _NUMBERS[name]
 
 
 def unit_of(name: str) -> Unit:
-    """Return the unit of a quantity of `QUANTITIES` or `BEYOND_GROUPS`; probabilities are shares.
+    """Unit of a quantity; probabilities are shares.
 
     >>> unit_of("forgotten"), unit_of("forgetting"), unit_of("log_score_change")
     ('count', 'share', 'nats')
@@ -77,7 +81,7 @@ def unit_of(name: str) -> Unit:
 
 
 def range_of(name: str) -> Interval:
-    """Return the smallest and largest value that such a quantity can have; infinite where it has no limit.
+    """Smallest and largest value of a quantity; may be infinite.
 
     >>> range_of("forgetting"), range_of("net_change"), range_of("log_score_change")
     ((0.0, 1.0), (-1.0, 1.0), (-inf, inf))
@@ -85,18 +89,22 @@ def range_of(name: str) -> Interval:
     return _number(name).range
 
 
-def document(found: Callable[[GroupMeasure[Any]], object]) -> dict[str, Any]:
-    """Return all numbers and intervals of a group as a nested mapping in JSON types, given each measure's result."""
+def document(result_of: Callable[[GroupMeasure[Any]], object]) -> dict[str, Any]:
+    """Nested mapping of all numbers of a group, in JSON types.
+
+    Args:
+        result_of: Gives the result of each measure.
+    """
     values = {
         name: value
         for measure in MEASURES
-        for name, value in measure.values(found(measure)).items()
+        for name, value in measure.values(result_of(measure)).items()
     }
     made: dict[str, Any] = {}
-    for _, one in _ALL:
-        _put(made, one.name, values[one.name])
+    for _, quantity in _ALL:
+        _put(made, quantity.name, values[quantity.name])
     for measure in MEASURES:
-        result = found(measure)
+        result = result_of(measure)
         for name, part_of in measure.parts.items():
             if result is None or part_of(result) is None:
                 _put(made, name, None)
@@ -104,25 +112,28 @@ def document(found: Callable[[GroupMeasure[Any]], object]) -> dict[str, Any]:
 
 
 def _put(document: dict[str, Any], name: str, value: Any) -> None:
-    *path, last = name.split(".")
-    for part in path:
-        document = document.setdefault(part, {})
-    document[last] = value
+    *path, leaf = name.split(".")
+    for key in path:
+        document = document.setdefault(key, {})
+    document[leaf] = value
 
 
 def value_at(values: Mapping[str, Any], name: str) -> Any:
-    """Return the value of a quantity in the nested mapping of a group; None if its path ends early.
+    """Value of a quantity in the nested mapping of a group.
 
     >>> value_at({"chance": {"paper": None}}, "chance.paper.forgetting") is None
     True
     >>> value_at({"net_change_interval": [-0.1, 0.2]}, "net_change_interval_low")
     -0.1
+
+    Returns:
+        The value, or None if the path ends early.
     """
     if name in _ENDS:
         interval, index = _ENDS[name]
         ends = values.get(interval.name)
         return ends[index] if ends else None
     value: Any = values
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
+    for key in name.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
     return value

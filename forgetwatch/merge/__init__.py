@@ -2,9 +2,11 @@
 
     A, B ─▶ weights ─▶ sweep ─▶ report
 
-    weights           two models in memory that compute alike, and the points between them; an adapter is scaled
-    sweep             the points: scored, compared with both ends, and the one that keeps a share of what was known
-    report            a sweep as tables, page, Markdown, JSON and CSV
+    alike       do two models compute alike, and cut text alike?
+    weights     the points between two models, made in memory; an adapter is scaled
+    sweep       the points, scored and compared with both ends
+    choice      the point that keeps a share of what was known
+    report      a sweep as tables, page, Markdown, JSON and CSV
 
 Start with `weights`.
 """

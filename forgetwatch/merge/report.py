@@ -23,13 +23,14 @@ from forgetwatch.comparing.groups import Group
 from forgetwatch.measures.base import MISSING_CELL, json_value
 from forgetwatch.measures.flip_counts import net_change
 from forgetwatch.measures.known_items import KNOWN, net_of_luck
-from forgetwatch.merge.sweep import Choice, KeptShare, MergeSweep, ProbeSweep
+from forgetwatch.merge.choice import Choice, KeptShare
+from forgetwatch.merge.sweep import MergeSweep, ProbeSweep
+from forgetwatch.report.cells import measure_tables
 from forgetwatch.report.csv_table import comparisons_csv
 from forgetwatch.report.html import made_line, render
 from forgetwatch.report.markdown import escaped, table
 from forgetwatch.report.pictures import svg
 from forgetwatch.report.plots import name_in
-from forgetwatch.report.sections import measure_tables
 from forgetwatch.report.several_models import (
     ranking_figure,
     several_markdown,
@@ -60,7 +61,7 @@ _COLORS: Final = ("#1f3b73", "#777777")
 
 
 def merge_table(sweep: MergeSweep) -> Lines:
-    """Return the first table of a sweep, of at most 12 lines.
+    """First table of a sweep, of at most 12 lines.
 
     As many points as fit, and one line each for what else there is.
     """
@@ -71,52 +72,55 @@ def merge_table(sweep: MergeSweep) -> Lines:
         facts, style="dim"
     )
     notes = note_lines(sweep.notes, 1)
-    most = _LINES - 4 - sum(map(bool, (sweep.targets, notes)))
-    shown = there if (there := len(sweep.chosen_on.points)) <= most else most - 1
-    lines = [title, *_rows(sweep, sweep.chosen_on, shown)]
-    if there > shown:
-        lines.append(Text(f"{there - shown} more; --detail has all", style="dim"))
+    most_rows = _LINES - 4 - sum(map(bool, (sweep.targets, notes)))
+    rows_listed = there if (there := len(sweep.chosen_on.points)) <= most_rows else most_rows - 1
+    lines = [title, *_rows(sweep, sweep.chosen_on, rows_listed)]
+    if there > rows_listed:
+        lines.append(Text(f"{there - rows_listed} more; --detail has all", style="dim"))
     return Lines(*lines, Text(distance_sentence(sweep), style="dim"), *notes)
 
 
 def merge_detail(sweep: MergeSweep) -> Lines:
-    """Return all points on each probe, what was lost of the clearly known, and the distance of each layer."""
+    """All points on each probe, known losses, and layer distances."""
     lines: list[Text] = []
-    for one in sweep.everywhere.values():
+    for probe_sweep in sweep.everywhere.values():
         lines += [
-            Text(f"{one.probe}, {items(one.n)}", style="bold"),
-            *_rows(sweep, one, len(one.points)),
+            Text(f"{probe_sweep.probe}, {items(probe_sweep.n)}", style="bold"),
+            *_rows(sweep, probe_sweep, len(probe_sweep.points)),
         ]
         lines.append(Text("known and lost, less luck", style="bold"))
-        for point in one.points:
-            known = (f"{_lost_net(end.all):<{_END}}" for end in point.ends)
-            lines.append(Text(f"{f'{point.alpha:g}':<8}{''.join(known)}".rstrip()))
+        for point in probe_sweep.points:
+            known_cells = (f"{_lost_net(end.all):<{_END}}" for end in point.ends)
+            lines.append(Text(f"{f'{point.alpha:g}':<8}{''.join(known_cells)}".rstrip()))
         lines.append(Text())
     lines += [Text("distance of the weights, relative to the first model's", style="bold")]
-    lines += [Text(f"{fit_ends(name, 50)} {text}") for name, text in distance_rows(sweep)]
+    lines += [Text(f"{fit_ends(name, 50)} {distances}") for name, distances in distance_rows(sweep)]
     return Lines(
         *lines, *(Text(sentence, style="dim") for sentence in [*merge_words(sweep), *sweep.notes])
     )
 
 
-def _rows(sweep: MergeSweep, one: ProbeSweep, most: int) -> list[Text]:
-    """Return the headings and one line for each point."""
-    has_target = bool(sweep.targets) and one is sweep.chosen_on
+def _rows(sweep: MergeSweep, probe_sweep: ProbeSweep, most_rows: int) -> list[Text]:
+    has_target = bool(sweep.targets) and probe_sweep is sweep.chosen_on
     ends = "".join(f"{fit_ends(f'against {_short(end)}', _END - 1):<{_END}}" for end in sweep.ends)
     heads = f"{'lost':>5}{'gained':>7} {'net points':<{_END - 13}}" * 2
     lines = [
         Text(f"{'':<8}{ends}".rstrip(), style="bold"),
         Text(f"{'alpha':<8}{heads}".rstrip(), style="bold"),
     ]
-    for point in one.points[:most]:
+    for point in probe_sweep.points[:most_rows]:
         front = _FRONT if has_target and sweep.targets[point.alpha][1] else ""
         cells = "".join(
-            f"{brief(end.all.forgotten, 5):>5}{brief(end.all.gained, 6):>7} {net_change(end.all):<{_END - 13}}"
+            f"{brief(end.all.forgotten, 5):>5}{brief(end.all.gained, 6):>7} "
+            f"{net_change(end.all):<{_END - 13}}"
             for end in point.ends
         )
         lines.append(Text(f"{f'{point.alpha:g} {front}':<8}{cells}".rstrip()))
     if has_target and sweep.ranking.target is not None:
-        values = f": {', '.join(target_text(sweep.targets[point.alpha][0]) for point in one.points[:most])}"
+        texts = [
+            target_text(sweep.targets[point.alpha][0]) for point in probe_sweep.points[:most_rows]
+        ]
+        values = f": {', '.join(texts)}"
         legend = f"; {_FRONT} the front"
         name = fit_ends(
             sweep.ranking.target.name, max(_WIDTH - len(values) - len(legend), 20)
@@ -130,63 +134,74 @@ def _short(name: str, width: int = 20) -> str:
 
 
 def distance_sentence(sweep: MergeSweep) -> str:
-    """Return the sentence on how far apart the weights of the two models are."""
-    found = sweep.distance
-    share, base = 100 * found.overall, _short(sweep.ends[0], 12 if sweep.method == "slerp" else 20)
+    """Sentence on how far apart the two models' weights are."""
+    distance = sweep.distance
+    share, base = (
+        100 * distance.overall,
+        _short(sweep.ends[0], 12 if sweep.method == "slerp" else 20),
+    )
     sentence = (
         f"weights {f'{share:.2g}' if share < 100 else f'{share:.0f}'} % of {base}'s norm apart"
     )
     if math.isnan(share):
         sentence = f"the distance of the weights from {base}'s is unknown"
     if sweep.method == "slerp":
-        sentence += f"; slerp: {found.tensors - found.turned} of {found.tensors} tensors linear"
+        sentence += (
+            f"; slerp: {distance.tensors - distance.turned} of {distance.tensors} tensors linear"
+        )
     return sentence
 
 
 def distance_rows(sweep: MergeSweep) -> list[list[str]]:
-    """Return the rows of the table of distances: layer, distance relative to its norm; a dash where it is unknown."""
+    """Rows of the table of distances.
+
+    Layer, and distance relative to the norm of the layer; a dash where unknown.
+    """
     layers = sweep.distance.layers.items()
     return [[name, MISSING_CELL if math.isnan(value) else f"{value:.5f}"] for name, value in layers]
 
 
 def merge_words(sweep: MergeSweep) -> list[str]:
-    """Return the sentences on how to read the table, and on what it does not decide."""
+    """Sentences on how to read the table, and on what is not decided."""
     a, b = sweep.ends
     words = [
-        f"Alpha is the share of {b}: 0 is {a}, 1 is {b}. Lost and gained count questions, against the model that heads "
+        f"Alpha is the share of {b}: 0 is {a}, 1 is {b}. Lost and gained count questions, "
+        "against the model that heads "
         "the columns; brackets hold 95 % intervals.",
-        "The table prefers no point. One that looks best among several owes a part of that to chance, the more so the "
+        "The table prefers no point. One that looks best among several owes a part of that to "
+        "chance, the more so the "
         "more points there are: its numbers on a probe on which nothing was chosen do not.",
     ]
     if sweep.method == "slerp":
         words += ["Where two versions of a tensor are nearly parallel, slerp is linear."]
     if sweep.targets:
         words.append(
-            f"{_FRONT} The front: no other point is at least as good in both what is kept of {a} on "
+            f"{_FRONT} The front: no other point is at least as good in both what is kept of "
+            f"{a} on "
             f"{sweep.chosen_on.probe} and the target, and better in one."
         )
     return words
 
 
 def merge_markdown(sweep: MergeSweep) -> str:
-    """Return the Markdown of a sweep: both probes, the distance, and the ranking if there is a target."""
+    """Markdown of a sweep."""
     a, b = map(escaped, sweep.ends)
     lines = [
         f"# Between {a} and {b}, {sweep.method}",
         "",
-        *(escaped(one) for one in merge_words(sweep)),
+        *(escaped(sentence) for sentence in merge_words(sweep)),
         "",
     ]
-    for one in sweep.everywhere.values():
+    for probe_sweep in sweep.everywhere.values():
         lines += [
-            f"## {escaped(one.probe)}, {items(one.n)}",
+            f"## {escaped(probe_sweep.probe)}, {items(probe_sweep.n)}",
             "",
-            *table(*sweep_table(sweep, one)),
+            *table(*sweep_table(sweep, probe_sweep)),
             "",
         ]
-    for one in sweep.everywhere.values():
-        for title, headings, rows in _measure_tables(sweep, one):
-            lines += [f"## {title}, {escaped(one.probe)}", "", *table(headings, rows), ""]
+    for probe_sweep in sweep.everywhere.values():
+        for title, headings, rows in _measure_tables(sweep, probe_sweep):
+            lines += [f"## {title}, {escaped(probe_sweep.probe)}", "", *table(headings, rows), ""]
     lines += [f"{escaped(distance_sentence(sweep))}.", ""]
     lines += [*table(["layer", "relative distance"], distance_rows(sweep)), ""]
     if sweep.ranking.target is not None:
@@ -194,12 +209,12 @@ def merge_markdown(sweep: MergeSweep) -> str:
     return "\n".join([*lines, *(f"* {escaped(note)}" for note in sweep.notes)]).rstrip() + "\n"
 
 
-def sweep_table(sweep: MergeSweep, one: ProbeSweep) -> tuple[list[str], list[list[str]]]:
-    """Return the headings and rows of the points on one probe."""
+def sweep_table(sweep: MergeSweep, probe_sweep: ProbeSweep) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of the points on one probe."""
     headings = ["alpha", "right %"]
     headings += [f"{name}, against {_short(end)}" for end in sweep.ends for name in _HEADINGS]
     rows = []
-    for point in one.points:
+    for point in probe_sweep.points:
         cells = [f"{point.alpha:g}", percent(point.from_a.all.accuracy_after)]
         for group in (end.all for end in point.ends):
             cells += [
@@ -213,29 +228,36 @@ def sweep_table(sweep: MergeSweep, one: ProbeSweep) -> tuple[list[str], list[lis
 
 
 def _measure_tables(
-    sweep: MergeSweep, one: ProbeSweep
+    sweep: MergeSweep, probe_sweep: ProbeSweep
 ) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Return the tables that measures have of their own on a probe, with a row for each point and end."""
+    # A row for each point and end.
     return measure_tables(
         [
             (f"{point.alpha:g}, against {_short(name)}", point.ends[side])
             for side, name in enumerate(sweep.ends)
-            for point in one.points
+            for point in probe_sweep.points
         ]
     )
 
 
 def side_by_side(sweep: MergeSweep) -> tuple[list[str], list[list[str]]]:
-    """Return the headings and rows with the net change of each point on both probes, next to each other."""
+    """Net change of each point on both probes, side by side."""
     headings = [
         "alpha",
-        *(f"against {_short(end)}, on {one.probe}" for end in sweep.ends for one in sweep.sweeps),
+        *(
+            f"against {_short(end)}, on {probe_sweep.probe}"
+            for end in sweep.ends
+            for probe_sweep in sweep.sweeps
+        ),
     ]
     rows = []
     for number, point in enumerate(sweep.chosen_on.points):
-        ends = zip(*(one.points[number].ends for one in sweep.sweeps), strict=True)
+        ends = zip(*(probe_sweep.points[number].ends for probe_sweep in sweep.sweeps), strict=True)
         rows.append(
-            [f"{point.alpha:g}", *(net_change(one.all) for of_end in ends for one in of_end)]
+            [
+                f"{point.alpha:g}",
+                *(net_change(comparison.all) for of_end in ends for comparison in of_end),
+            ]
         )
     if sweep.ranking.target is not None:
         headings += [sweep.ranking.target.name, "front"]
@@ -246,7 +268,7 @@ def side_by_side(sweep: MergeSweep) -> tuple[list[str], list[list[str]]]:
 
 
 def merge_json(sweep: MergeSweep) -> dict[str, Any]:
-    """Return the JSON document of a sweep; undefined quantities are null."""
+    """JSON document of a sweep; undefined quantities are null."""
     return {
         "schema": SCHEMA,
         "a": sweep.ends[0],
@@ -254,18 +276,18 @@ def merge_json(sweep: MergeSweep) -> dict[str, Any]:
         "method": sweep.method,
         "probes": [
             {
-                "part": part,
-                "probe": one.probe,
+                "part": probe_part,
+                "probe": probe_sweep.probe,
                 "points": [
                     {
                         "alpha": at.alpha,
                         "from_a": comparison_json(at.from_a),
                         "from_b": comparison_json(at.from_b),
                     }
-                    for at in one.points
+                    for at in probe_sweep.points
                 ],
             }
-            for part, one in sweep.everywhere.items()
+            for probe_part, probe_sweep in sweep.everywhere.items()
         ],
         **several_json(sweep.ranking),
         "distance": json_value(vars(sweep.distance)),
@@ -275,7 +297,7 @@ def merge_json(sweep: MergeSweep) -> dict[str, Any]:
 
 
 def choice_json(choice: Choice) -> dict[str, Any]:
-    """Return the JSON values of the point that a limit chooses."""
+    """JSON values of the point that a limit chooses."""
     return {
         "keep_known": choice.limit,
         "alpha": choice.alpha,
@@ -289,26 +311,29 @@ def _kept_json(share: KeptShare | None) -> dict[str, Any] | None:
 
 
 def merge_csv(sweep: MergeSweep) -> str:
-    """Return the CSV table with a line for each probe, point, end and group, and a column for each quantity."""
+    """CSV table with a line for each probe, point, end and group."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     rows = []
-    for one in sweep.everywhere.values():
-        for point in one.points:
+    for probe_sweep in sweep.everywhere.values():
+        for point in probe_sweep.points:
             for comparison in point.ends:
                 headings, *lines = csv.reader(io.StringIO(comparisons_csv([comparison])))
-                rows += [[csv_cell(one.probe), f"{point.alpha:g}", *line] for line in lines]
+                rows += [[csv_cell(probe_sweep.probe), f"{point.alpha:g}", *line] for line in lines]
     writer.writerows([["probe", "alpha", *headings], *rows])
     return text.getvalue()
 
 
 def _lost_net(group: Group) -> str:
-    """Return the known and lost items less luck with their interval; a dash where that is not measured."""
+    # A dash where it is not measured.
     return str(net_of_luck(group[KNOWN]) or MISSING_CELL)
 
 
 def merge_report(sweep: MergeSweep, suffix: str) -> str:
-    """Return the text of a report in the format of a suffix: .html, .md, .csv or .json."""
+    """Text of a report in the format of a suffix.
+
+    .html, .md, .csv or .json.
+    """
     makers = {".html": merge_page, ".md": merge_markdown, ".csv": merge_csv}
     if suffix in makers:
         return makers[suffix](sweep)
@@ -316,7 +341,7 @@ def merge_report(sweep: MergeSweep, suffix: str) -> str:
 
 
 def merge_page(sweep: MergeSweep) -> str:
-    """Return the page of a sweep, as text."""
+    """Page of a sweep, as text."""
     distance, ranking = distance_sentence(sweep), None
     if sweep.ranking.target is not None:
         ranking = {
@@ -328,16 +353,24 @@ def merge_page(sweep: MergeSweep) -> str:
         "merge.html",
         a=sweep.ends[0],
         b=sweep.ends[1],
-        facts=", ".join([sweep.method, *(f"{one.probe} ({items(one.n)})" for one in sweep.sweeps)]),
+        facts=", ".join(
+            [
+                sweep.method,
+                *(f"{probe_sweep.probe} ({items(probe_sweep.n)})" for probe_sweep in sweep.sweeps),
+            ]
+        ),
         words=merge_words(sweep),
         curves=svg(lambda: merge_figure(sweep), name="merge", label=_CURVES),
         confirmed=sweep.confirmed_on is not None,
         both=side_by_side(sweep),
-        probes=[(one.probe, *sweep_table(sweep, one)) for one in sweep.everywhere.values()],
+        probes=[
+            (probe_sweep.probe, *sweep_table(sweep, probe_sweep))
+            for probe_sweep in sweep.everywhere.values()
+        ],
         measures=[
-            (one.probe, *found)
-            for one in sweep.everywhere.values()
-            for found in _measure_tables(sweep, one)
+            (probe_sweep.probe, *measure_table)
+            for probe_sweep in sweep.everywhere.values()
+            for measure_table in _measure_tables(sweep, probe_sweep)
         ],
         ranking=ranking,
         distance=f"{distance[0].upper()}{distance[1:]}.",
@@ -348,16 +381,19 @@ def merge_page(sweep: MergeSweep) -> str:
 
 
 def merge_figure(sweep: MergeSweep) -> Figure:
-    """Return the figure of the net change in points against alpha, one panel for each end, one curve for each probe."""
+    """Figure of the net change against alpha.
+
+    In points; one panel for each end, one curve for each probe.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 3.8), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     for side, panel in enumerate(panels):
-        for number, one in enumerate(sweep.sweeps):
-            groups = [point.ends[side].all for point in one.points]
+        for number, probe_sweep in enumerate(sweep.sweeps):
+            groups = [point.ends[side].all for point in probe_sweep.points]
             # Two probes beside each other: at equal alpha their intervals would cover one another.
-            at = [point.alpha + 0.008 * number for point in one.points]
+            at = [point.alpha + 0.008 * number for point in probe_sweep.points]
             low, high = zip(*(group.net_change_interval for group in groups), strict=True)
             color = _COLORS[number]
             panel.vlines(
@@ -380,7 +416,7 @@ def merge_figure(sweep: MergeSweep) -> Figure:
                 changes,
                 color=color,
                 markerfacecolor=fill,
-                label=name_in(30, one.probe),
+                label=name_in(30, probe_sweep.probe),
                 **style,
             )
         panel.axhline(0, color="#000000", linewidth=0.8)

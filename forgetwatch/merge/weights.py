@@ -2,23 +2,23 @@
 
     linear    (1 - alpha) A + alpha B
     slerp     sin((1 - alpha) t) / sin(t) A + sin(alpha t) / sin(t) B, with t the angle between the tensors A and B as
-              flat vectors; linear where they are nearly parallel or a norm is 0, and the angle has no meaning
+              flat vectors; linear where they are nearly parallel or a norm is 0, and the angle has
+              no meaning
     adapter   W + alpha * (lora_alpha / r) B A: the factor of each layer is scaled, and no weight of the base changes;
               with rslora lora_alpha / sqrt(r)
 
-At alpha 0 and 1 the weights are those of A and B, bit by bit. In between they are computed in fp32 (fp64 for fp64
-weights) and have their own dtype, the wider one where A and B differ. Both models and the point are in memory.
+At alpha 0 and 1 the weights are those of A and B, bit by bit. In between they are computed in fp32
+(fp64 for fp64 weights) and have their own dtype, the wider one where A and B differ. Both models
+and the point are in memory.
 
-A fine-tuned model mostly differs from its base by a small angle: then slerp is linear in most tensors, and the two
-methods give nearly the same model. `WeightDistance.turned` counts the others.
+A fine-tuned model mostly differs from its base by a small angle: then slerp is linear in most
+tensors, and the two methods give nearly the same model. `WeightDistance.turned` counts the others.
 
-The scaled adapter is the linear merge of the base and the merged adapter, without its rounding to the dtype of the
-weights. What an adapter adds in another way than by such a product is refused: it would not follow alpha.
+The scaled adapter is the linear merge of the base and the merged adapter, without its rounding to
+the dtype of the weights. What an adapter adds in another way than by such a product is refused: it
+would not follow alpha.
 
 Slerp: Shoemake, Animating rotation with quaternion curves, SIGGRAPH 1985.
-
-**Alike.** Whether two models compute alike and cut text alike, by configurations and tokenizers: else they have no
-mean.
 """
 
 from __future__ import annotations
@@ -39,142 +39,51 @@ from typing import Any, Final, Literal
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
-from transformers import AutoConfig
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.loading import Loading
+from forgetwatch.merge.alike import check_alike
 from forgetwatch.scoring.model_loading import (
     ADAPTER,
     base_of_adapter,
     load_model,
     non_finite,
-    pretrained_tokenizer,
     size_of,
-    weights_identity,
 )
-
-_SETTINGS: Final = frozenset(
-    (
-        *(
-            "_name_or_path",
-            "transformers_version",
-            "_commit_hash",
-            "auto_map",
-            "dtype",
-            "torch_dtype",
-            "use_cache",
-        ),
-        *(
-            "bos_token_id",
-            "eos_token_id",
-            "pad_token_id",
-            "max_position_embeddings",
-            "initializer_range",
-        ),
-        *(
-            "attn_implementation",
-            "_attn_implementation_autoset",
-            "attention_dropout",
-            "hidden_dropout",
-        ),
-        *("output_attentions", "output_hidden_states", "return_dict", "pretraining_tp"),
-        *("id2label", "label2id", "problem_type", "model_name", "unsloth_version", "unsloth_fixed"),
-    )
-)
-"""Keys of a configuration that change nothing in what the weights compute."""
-
-
-def check_alike(a: str, b: str, *, loading: Loading = Loading()) -> None:
-    """Raise ScoringError unless two models compute alike and cut text into the same tokens; name a difference."""
-    configs = []
-    for given in (a, b):
-        try:
-            config = AutoConfig.from_pretrained(
-                given, trust_remote_code=loading.trust_remote_code
-            ).to_dict()
-        except Exception as error:  # whatever a loader of foreign files raises
-            missing = "" if Path(given).is_dir() else "no folder here, and as a model id "
-            raise ScoringError(
-                f"{given}: {missing}its configuration cannot be read ({error})"
-            ) from error
-        if config.get("quantization_config"):
-            raise ScoringError(
-                f"{given}: its weights are quantized; merge the models that were not quantized yet"
-            )
-        configs.append(_computing(config))
-    first, second = configs
-    # The type first: of two architectures nearly every key differs.
-    for key in sorted(first.keys() | second.keys(), key=lambda name: (name != "model_type", name)):
-        if first.get(key) != second.get(key):
-            raise ScoringError(
-                f"{a} and {b} do not compute alike: {key} is {first.get(key)!r:.80} in the first and "
-                f"{second.get(key)!r:.80} in the second; needed two models of one architecture"
-            )
-    (words, rules), (other_words, other_rules) = (
-        _tokenizer_parts(given, loading=loading) for given in (a, b)
-    )
-    if words != other_words:
-        unlike = min(words.items() ^ other_words.items())[0]
-        raise ScoringError(
-            f"{a} and {b} have unlike vocabularies: {len(words):,} and {len(other_words):,} tokens, {unlike!r:.40} is "
-            "not the same in both; needed the same tokenizer"
-        )
-    if differ := [name for name in rules if rules[name] != other_rules[name]]:
-        raise ScoringError(
-            f"{a} and {b}: their tokenizers have the same vocabulary, and differ in their {differ[0]}; needed the same "
-            "tokenizer"
-        )
-
-
-def _computing(config: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return the keys of a configuration that change what the weights compute, those of its parts with a dot."""
-    found: dict[str, Any] = {}
-    for key, value in config.items():
-        name = str(key)
-        if name in _SETTINGS or name.endswith(("_dropout", "_pdrop")) or value is None:
-            continue
-        found |= (
-            _computing(value, f"{above}{name}.")
-            if isinstance(value, dict)
-            else {above + name: value}
-        )
-    return found
-
-
-def _tokenizer_parts(given: str, *, loading: Loading) -> tuple[dict[str, int], dict[str, Any]]:
-    """Return the vocabulary of a tokenizer, and the rules by which it cuts text."""
-    try:
-        tokenizer = pretrained_tokenizer(given, loading=loading)
-    except ScoringError:
-        raise
-    except Exception as error:  # whatever a loader of foreign files raises
-        raise ScoringError(f"{given}: its tokenizer cannot be read ({error})") from error
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    rules = {} if backend is None else json.loads(backend.to_str())
-    return tokenizer.get_vocab(), {
-        name: rules.get(name) for name in ("normalizer", "pre_tokenizer", "post_processor", "model")
-    }
-
+from forgetwatch.scoring.weights_identity import weights_identity
 
 Method = Literal["linear", "slerp"]
+
 
 PARALLEL: Final = 0.9995
 """Cosine from which on slerp is linear: the sines in its weights lose their digits."""
 
+
 RECIPE: Final = "forgetwatch_merge.json"
 """File of a kept point that says what it was made of."""
 
+
 WEIGHTS: Final = "adapter_model.safetensors"
+
 
 _VERSION: Final = 2
 """Number of the arithmetic of a merge; another one makes outcomes that are scored again."""
+
+
 _REMEDY: Final = (
-    "merge it into its base first (PeftModel.from_pretrained(base, adapter).merge_and_unload().save_pretrained(NEW)) "
+    "merge it into its base first (PeftModel.from_pretrained(base, "
+    "adapter).merge_and_unload().save_pretrained(NEW)) "
     "and give NEW as B"
 )
+
+
 _LORA: Final = re.compile(r".+\.lora_(embedding_)?[AB](\.weight|\.bias)?")
+
+
 _PLAIN_STARTS: Final = ("gaussian", "eva", "orthogonal")
 """Ways to initialise the matrices that leave the weights of the base as they are."""
+
+
 _NO_PRODUCT: Final = (
     "use_qalora",
     "use_bdlora",
@@ -183,9 +92,13 @@ _NO_PRODUCT: Final = (
     "monteclora_config",
 )
 """Settings by which a module computes something else than the product of its two matrices."""
+
+
 _OF_ITS_RUN: Final = shutil.ignore_patterns(
     "checkpoint-*", "global_step*", "*forgetwatch", "*.pt", "*.bin"
 )
+
+
 _LAYER: Final = re.compile(r"(.*?\.\d+)\..+")
 
 
@@ -213,17 +126,17 @@ class ModelPair:
 
     @property
     def is_adapter(self) -> bool:
-        """True if B is an adapter."""
+        """Is B an adapter?"""
         return (Path(self.b) / ADAPTER).is_file()
 
     @cached_property
     def weights(self) -> tuple[list[str], list[str]]:
-        """Digests of the files of A and of B."""
-        a, b = (weights_identity(one, loading=self.loading) for one in (self.a, self.b))
+        """Hashes of the files of A and of B."""
+        a, b = (weights_identity(path, loading=self.loading) for path in (self.a, self.b))
         return a, b
 
     def recipe(self, alpha: float) -> list[Any]:
-        """Return the JSON values that determine the weights of a point."""
+        """JSON values that determine the weights of a point."""
         return [
             "merged",
             _VERSION,
@@ -237,65 +150,76 @@ class ModelPair:
 
     @cached_property
     def _model(self) -> tuple[Any, Any]:
-        """The model whose weights become those of a point, and its tokenizer; at first B's."""
+        # The weights become those of a point; at first they are B's.
         return load_model(self.b, loading=self.loading)
 
     @cached_property
     def _sides(self) -> dict[str, tuple[Tensor, Tensor]]:
-        """Weights of A and B by name, in host memory; ScoringError if no mean of them can be made."""
+        # In host memory.
         check_alike(self.a, self.b, loading=self.loading)
         self._check_memory()
-        first = load_model(self.a, loading=self.loading)[0]
+        model_a = load_model(self.a, loading=self.loading)[0]
         second = self._model[0]
-        sides = [first.state_dict(), second.state_dict()]
+        sides = [model_a.state_dict(), second.state_dict()]
         if alone := sorted(sides[0].keys() ^ sides[1].keys()):
             raise ScoringError(
-                f"{self.a} and {self.b}: {alone[0]} is in one of them only; needed two models of one architecture"
+                f"{self.a} and {self.b}: {alone[0]} is in one of them only; needed two models "
+                "of one architecture"
             )
-        if _is_tied(first) != _is_tied(second):
+        if _is_tied(model_a) != _is_tied(second):
             raise ScoringError(
-                f"{self.a} and {self.b}: the head is tied to the embedding in one of them only; needed two models "
+                f"{self.a} and {self.b}: the head is tied to the embedding in one of them only; "
+                "needed two models "
                 "whose heads are tied, or two with a head of their own"
             )
         for name, (x, y) in (
-            both := {name: (sides[0][name], sides[1][name]) for name in sides[1]}
+            tensors := {name: (sides[0][name], sides[1][name]) for name in sides[1]}
         ).items():
             self._check_tensors(name, x, y)
         wide = {
-            torch.promote_types(x.dtype, y.dtype) for x, y in both.values() if x.dtype != y.dtype
+            torch.promote_types(x.dtype, y.dtype) for x, y in tensors.values() if x.dtype != y.dtype
         }
-        found = {name: (x.cpu(), y.cpu().clone()) for name, (x, y) in both.items()}
+        in_memory = {name: (x.cpu(), y.cpu().clone()) for name, (x, y) in tensors.items()}
         if wide:
             second.to(max(wide, key=lambda dtype: dtype.itemsize))
-        return found
+        return in_memory
 
     def _check_memory(self) -> None:
-        a, b = (size_of(one, loading=self.loading) for one in (self.a, self.b))
-        # B's weights are there twice, as they are and as the point, on the GPU if there is one; in each process.
+        a, b = (size_of(path, loading=self.loading) for path in (self.a, self.b))
+        # B's weights are there twice, as they are and as the point, on the GPU if there is one; in
+        # each process.
         needed = (a + b + (0 if torch.cuda.is_available() else b)) * int(
             os.environ.get("LOCAL_WORLD_SIZE", 1)
         )
         if needed > (free := _free_memory()):
             raise ScoringError(
-                f"{self.a} and {self.b}: merging in memory needs {needed / 2**30:,.2f} GiB, and {free / 2**30:,.2f} "
+                f"{self.a} and {self.b}: merging in memory needs {needed / 2**30:,.2f} GiB, and "
+                f"{free / 2**30:,.2f} "
                 "GiB are free; take a machine with more memory, or adapters"
             )
 
     def _check_tensors(self, name: str, x: Tensor, y: Tensor) -> None:
-        named = f"{self.a} and {self.b}: {name}"
+        tensor_name = f"{self.a} and {self.b}: {name}"
         if x.shape != y.shape:
             raise ScoringError(
-                f"{named} is {list(x.shape)} in the first and {list(y.shape)} in the second; needed equal shapes"
+                f"{tensor_name} is {list(x.shape)} in the first and {list(y.shape)} in the second; "
+                "needed equal shapes"
             )
         if not (x.is_floating_point() and y.is_floating_point()):
             if x.dtype != y.dtype or not torch.equal(x.cpu(), y.cpu()):
-                raise ScoringError(f"{named} holds unlike integers, of which no mean can be made")
+                raise ScoringError(
+                    f"{tensor_name} holds unlike integers, of which no mean can be made"
+                )
             return
-        for side, given, weight in (("A", self.a, x), ("B", self.b, y)):
-            _check_finite(f"{side} ({given})", name, weight)
+        for side, path, weight in (("A", self.a, x), ("B", self.b, y)):
+            _check_finite(f"{side} ({path})", name, weight)
 
     def check(self) -> None:
-        """Load both models; raise ScoringError if the points cannot be made or kept."""
+        """Load both models, and check that points can be made and kept.
+
+        Raises:
+            ScoringError: If they cannot.
+        """
         if (Path(self.a) / ADAPTER).is_file():
             raise ScoringError(
                 f"{self.a}: an adapter; needed a whole model as A, such as the adapter's base"
@@ -307,7 +231,8 @@ class ModelPair:
             return
         if self.method == "slerp":
             raise ScoringError(
-                f"{self.b}: an adapter is scaled, which is linear; needed --method linear, got slerp"
+                f"{self.b}: an adapter is scaled, which is linear; needed --method linear, got "
+                "slerp"
             )
         self._check_adapter()
         for name, weight in self._model[0].named_parameters():
@@ -316,15 +241,15 @@ class ModelPair:
     def _check_adapter(self) -> None:
         folder = Path(self.b)
         base = base_of_adapter(folder)
-        named = f"{self.b}: an adapter of {base}"
+        adapter_name = f"{self.b}: an adapter of {base}"
         try:
             same = base == self.a or weights_identity(base, loading=self.loading) == self.weights[0]
         except ScoringError as error:
             raise ScoringError(
-                f"{named}, which cannot be read ({error}); needed {self.a} as its base"
+                f"{adapter_name}, which cannot be read ({error}); needed {self.a} as its base"
             ) from error
         if not same:
-            raise ScoringError(f"{named}, and not of {self.a}; give its base as A")
+            raise ScoringError(f"{adapter_name}, and not of {self.a}; give its base as A")
         if not (folder / WEIGHTS).is_file():
             raise ScoringError(f"{self.b}: needed {WEIGHTS}, found none; save the adapter again")
         try:
@@ -339,37 +264,44 @@ class ModelPair:
 
     @contextmanager
     def at(self, alpha: float) -> Iterator[tuple[Any, Any]]:
-        """Provide a context in which the model has the weights of a point; ScoringError if one of them overflows."""
+        """Give the model the weights of a point within the block.
+
+        Raises:
+            ScoringError: If a weight overflows.
+        """
         sides = {} if self.is_adapter else self._sides
         model, tokenizer = self._model
         weights = model.state_dict() if sides else {}
-        for name, both in sides.items():
-            made = mixed(*both, alpha, self.method)
-            if made.is_floating_point() and (found := non_finite([made])):
+        for name, pair in sides.items():
+            mean = mixed(*pair, alpha, self.method)
+            if mean.is_floating_point() and (bad_values := non_finite([mean])):
                 raise ScoringError(
-                    f"alpha {alpha:g}: the merged tensor {name} overflows in {str(made.dtype)[6:]} and would hold "
-                    f"{found}; save A and B in a wider dtype, such as bfloat16 or float32"
+                    f"alpha {alpha:g}: the merged tensor {name} overflows in "
+                    f"{str(mean.dtype)[6:]} and would hold "
+                    f"{bad_values}; save A and B in a wider dtype, such as bfloat16 or float32"
                 )
             with torch.no_grad():
-                weights[name].copy_(made)
+                weights[name].copy_(mean)
         before = [(layer.scaling, dict(layer.scaling)) for layer in _adapted(model).values()]
         try:
-            for scaling, own in before:
-                scaling.update({name: alpha * value for name, value in own.items()})
+            for scaling, factor in before:
+                scaling.update({name: alpha * value for name, value in factor.items()})
             yield model, tokenizer
         finally:
-            for scaling, own in before:
-                scaling.update(own)
+            for scaling, factor in before:
+                scaling.update(factor)
 
     def distance(self) -> WeightDistance:
-        """Return the distance of the weights of B from those of A, relative to those of A; nan where unknown."""
+        """Distance of the weights of B, relative to A; nan if unknown."""
         if not self.is_adapter:
-            both = {name: pair for name, pair in self._sides.items() if pair[0].is_floating_point()}
+            floats = {
+                name: pair for name, pair in self._sides.items() if pair[0].is_floating_point()
+            }
             squares = {
                 name: (_square(x), _square(y.double() - x.double()))
-                for name, (x, y) in both.items()
+                for name, (x, y) in floats.items()
             }
-            return WeightDistance.of(squares, turned=sum(_turns(x, y) for x, y in both.values()))
+            return WeightDistance.of(squares, turned=sum(_turns(x, y) for x, y in floats.values()))
         model, added = self._model[0], dict[str, float]()
         for name, layer in _adapted(model).items():
             (active,) = layer.scaling
@@ -382,8 +314,8 @@ class ModelPair:
             if "lora_" not in name
         }
         squares = {
-            name.removeprefix("base_model.model."): (one, added.get(name, 0.0))
-            for name, one in of_base.items()
+            name.removeprefix("base_model.model."): (layer, added.get(name, 0.0))
+            for name, layer in of_base.items()
         }
         return WeightDistance.of(squares, turned=0)
 
@@ -391,10 +323,12 @@ class ModelPair:
         return None if self.keep is None else self.keep / f"{self.method}-{alpha:g}"
 
     def _is_kept(self, alpha: float) -> bool:
-        """Return True if a point is in the folder already; ScoringError if it cannot be there."""
+        # A folder that cannot hold the point is a ScoringError.
         if (folder := self._kept(alpha)) is None:
             return False
-        above = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+        above = next(
+            parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists()
+        )
         if not above.is_dir():
             raise ScoringError(
                 f"{self.keep}: needed a folder to keep the merged models in, and {above} is a file"
@@ -402,17 +336,21 @@ class ModelPair:
         if not folder.exists():
             return False
         try:
-            found = json.loads((folder / RECIPE).read_text(encoding="utf-8"))["recipe"]
+            stored_recipe = json.loads((folder / RECIPE).read_text(encoding="utf-8"))["recipe"]
         except (OSError, ValueError, KeyError, TypeError):
-            found = None
-        if found != self.recipe(alpha):
+            stored_recipe = None
+        if stored_recipe != self.recipe(alpha):
             raise ScoringError(
-                f"{folder}: is there, and was not merged from {self.a} and {self.b}; name another folder"
+                f"{folder}: is there, and was not merged from {self.a} and {self.b}; name "
+                "another folder"
             )
         return True
 
     def store(self, alpha: float) -> None:
-        """Save a point into the folder that keeps it, whole or not at all, unless it is there or none keeps it."""
+        """Save a point into the folder that keeps points.
+
+        Atomic; nothing happens if the point is there, or no folder keeps points.
+        """
         if (folder := self._kept(alpha)) is None or self._is_kept(alpha):
             return
         partial = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.partial")
@@ -450,11 +388,14 @@ class ModelPair:
 
 
 def mixed(a: Tensor, b: Tensor, alpha: float, method: Method) -> Tensor:
-    """Return the weighted mean of two tensors, in the wider of their dtypes; one of them itself at alpha 0 and 1."""
+    """Weighted mean of two tensors, in the wider dtype.
+
+    A tensor itself at alpha 0 and 1.
+    """
     dtype = torch.promote_types(a.dtype, b.dtype)
     if alpha in (0, 1) or not a.is_floating_point():
         return (b if alpha else a).to(dtype)
-    x, y = (one.to(torch.promote_types(dtype, torch.float32)) for one in (a, b))
+    x, y = (tensor.to(torch.promote_types(dtype, torch.float32)) for tensor in (a, b))
     if method == "slerp" and _turns(a, b):
         angle = math.acos(_cosine(a, b))
         of_a, of_b = (
@@ -467,28 +408,27 @@ def mixed(a: Tensor, b: Tensor, alpha: float, method: Method) -> Tensor:
 
 
 def _square(tensor: Tensor) -> float:
-    """Return the sum of squares in fp64."""
+    # In fp64.
     return float(tensor.double().square().sum())
 
 
 def _cosine(a: Tensor, b: Tensor) -> float:
-    """Return the cosine of the angle between two tensors as flat vectors; nan if one is 0."""
+    # The tensors are flat vectors; nan if one is 0.
     x, y = a.double().flatten(), b.double().flatten()
     norms = float(x.norm() * y.norm())
     return float(x @ y) / norms if norms else math.nan
 
 
 def _turns(a: Tensor, b: Tensor) -> bool:
-    """Return True if slerp is not linear here."""
+    # Tensors that do not turn are averaged linearly.
     return abs(_cosine(a, b)) <= PARALLEL  # False for nan
 
 
 def _adapted(model: nn.Module) -> dict[str, Any]:
-    """Return the layers with an adapter of the kind LoRA, by name."""
     return {
-        name: one
-        for name, one in model.named_modules()
-        if isinstance(getattr(one, "scaling", None), dict)
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(getattr(module, "scaling", None), dict)
     }
 
 
@@ -498,14 +438,14 @@ def _is_tied(model: Any) -> bool:
 
 
 def _check_finite(model: str, name: str, weight: Tensor) -> None:
-    if weight.is_floating_point() and (found := non_finite([weight])):
+    if weight.is_floating_point() and (bad_values := non_finite([weight])):
         raise ScoringError(
-            f"{model}: tensor {name} holds {found}; take a checkpoint from before that"
+            f"{model}: tensor {name} holds {bad_values}; take a checkpoint from before that"
         )
 
 
 def _free_memory() -> int:
-    """Return the bytes of host memory that are free, or that the machine has where it does not say."""
+    # The memory of the machine, where the free memory is unknown.
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         return 1024 * next(
@@ -516,20 +456,20 @@ def _free_memory() -> int:
 
 
 def _obstacle(config: Mapping[str, Any], tensors: list[str]) -> str:
-    """Return the reason why one factor does not scale all that an adapter adds; empty if it does."""
+    # An adapter that one factor does not scale as a whole.
     if config.get("peft_type") != "LORA":
         return f"an adapter of the kind {config.get('peft_type')}"
     if config.get("use_dora"):
         return "it was trained with DoRA, whose magnitudes are not a part of the product"
     if config.get("layer_replication"):
         return "layer_replication changes the base"
-    if other := [name for name in _NO_PRODUCT if config.get(name)]:
-        return f"{other[0]} adds in another way than by a product"
+    if unscaled := [name for name in _NO_PRODUCT if config.get(name)]:
+        return f"{unscaled[0]} adds in another way than by a product"
     start = config.get("init_lora_weights", True)
     if isinstance(start, str) and start not in _PLAIN_STARTS:
         return f"its matrices began as {start}, which changes the weights of the base"
-    other = [name for name in tensors if not _LORA.fullmatch(name)]
-    return f"it also stores {other[0]} as a whole" if other else ""
+    unscaled = [name for name in tensors if not _LORA.fullmatch(name)]
+    return f"it also stores {unscaled[0]} as a whole" if unscaled else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -550,20 +490,22 @@ class WeightDistance:
 
     @classmethod
     def of(cls, squares: Mapping[str, tuple[float, float]], *, turned: int) -> WeightDistance:
-        """Return the distance from the sums of squares of A and of B - A, by the tensor's name."""
+        """Distance from sums of squares of A and of B - A, by tensor."""
         layers: dict[str, list[float]] = {}
-        for name, both in squares.items():
-            found = _LAYER.fullmatch(name)
+        for name, squares_of in squares.items():
+            match = _LAYER.fullmatch(name)
             sums = layers.setdefault(
-                found[1] if found else name.removesuffix(".weight"), [0.0, 0.0]
+                match[1] if match else name.removesuffix(".weight"), [0.0, 0.0]
             )
-            sums[0], sums[1] = sums[0] + both[0], sums[1] + both[1]
+            sums[0], sums[1] = sums[0] + squares_of[0], sums[1] + squares_of[1]
 
         def relative(norm: float, difference: float) -> float:  # both are squares
             return math.sqrt(difference / norm) if norm else math.nan
 
         return cls(
-            overall=relative(*(sum(both[side] for both in squares.values()) for side in (0, 1))),
+            overall=relative(
+                *(sum(square[side] for square in squares.values()) for side in (0, 1))
+            ),
             layers={name: relative(*layers[name]) for name in sorted(layers, key=_by_number)},
             tensors=len(squares),
             turned=turned,
@@ -571,5 +513,5 @@ class WeightDistance:
 
 
 def _by_number(name: str) -> list[tuple[bool, int, str]]:
-    """Return the key by which layer 2 comes before layer 10."""
-    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in name.split(".")]
+    # Layer 2 comes before layer 10.
+    return [(word.isdigit(), int(word) if word.isdigit() else 0, word) for word in name.split(".")]

@@ -1,18 +1,20 @@
 """Choices from scores: the option that a model chooses, by how much, and which option comes second.
 
-The score s_j of option j of an item follows from its log-likelihood ll_j, in nats, by the norm of the probe or log:
+The score s_j of option j of an item follows from its log-likelihood ll_j, in nats, by the norm of
+the probe or log:
 
-    sum              s_j = ll_j
-    chars            s_j = ll_j / length_j * mean length; the length in characters, without a leading space
-    chars_with_space the same, every length one more: a leading space counts (a setting of lighteval)
-    bytes, tokens    the same, lengths in bytes or tokens
-    unconditional    s_j = ll_j - prior_j, the prior without the prompt
+    sum               s_j = ll_j
+    chars             s_j = ll_j / length_j * mean length; in characters, without a leading space
+    chars_with_space  the same, every length one more: a leading space counts (in lighteval)
+    bytes, tokens     the same, lengths in bytes or tokens
+    unconditional     s_j = ll_j - prior_j, the prior without the prompt
 
-The choice is argmax s_j, the first of equals. The share of the right options is the sum of their softmax(s). The factor
-`mean length` gives normalised scores the unit nats, so that shares and margins of all norms can be compared.
+The choice is argmax s_j, the first of equals. The share of the right options is the sum of their
+softmax(s). The factor `mean length` gives normalised scores the unit nats, so that shares and
+margins of all norms can be compared.
 
-Items have different numbers of options. The options of all items are therefore in one flat array, item by item, and
-`k` [items] is the number of options of each:
+Items have different numbers of options. The options of all items are therefore in one flat array,
+item by item, and `k` [items] is the number of options of each:
 
     k        2           3
     scores   -1.0 -2.0   -4.0 -0.5 -3.0
@@ -52,10 +54,10 @@ class Decisions:
     """Choices of some items, and how clear they are. All arrays [items].
 
     Attributes:
-        chosen: Index of the option with the highest score, the first of equals; -1 where a score is nan or there is no
-            option; int64.
-        share: Share of the right options in the softmax of the scores, 0 to 1; nan where no option is right, nothing
-            is chosen, or no score is finite.
+        chosen: Index of the option with the highest score, the first of equals; -1 where a score is
+            nan or there is no option; int64.
+        share: Share of the right options in the softmax of the scores, 0 to 1; nan where no option
+            is right, nothing is chosen, or no score is finite.
         margin: Best minus second score, nats; nan for fewer than two finite scores.
         tied: The two best scores are equal; bool.
     """
@@ -74,9 +76,11 @@ class OptionScores:
         k: Number of scored options of each row; 0 where a row has no usable scores; int64 [rows].
         scores: The score that decides, nats; finite or minus infinity; float64 [options].
         golds: The right options, bool [options].
-        logprobs: Log-likelihood of each option, nats, float64 [options]; None if only the scores are known.
-        factors: Score of an option over its log-likelihood, mean length / length; nan in rows whose norm does not
-            divide by a length; float64 [options]. None if no norm does, or only the scores are known.
+        logprobs: Log-likelihood of each option, nats, float64 [options]; None if only the scores
+            are known.
+        factors: Score of an option over its log-likelihood, mean length / length; nan in rows whose
+            norm does not divide by a length; float64 [options]. None if no norm does, or only the
+            scores are known.
     """
 
     k: Ints
@@ -86,7 +90,7 @@ class OptionScores:
     factors: Floats | None = None
 
     def take(self, rows: NDArray[Any]) -> OptionScores:
-        """Return the scores of some rows."""
+        """Select the scores of some rows."""
         index = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         k, starts = self.k[index], (np.cumsum(self.k) - self.k)[index]
         # 0, 1, ... within each row, without a loop over the rows.
@@ -100,32 +104,38 @@ class OptionScores:
         )
 
     def without(self, rows: Bools) -> OptionScores:
-        """Return the same rows, of which some have no scores; `rows` is bool [rows]."""
+        """Drop the scores of some rows, bool [rows]."""
         kept, cells = np.where(rows, 0, self.k), ~np.repeat(rows, self.k)
         logprobs, factors = (None if x is None else x[cells] for x in (self.logprobs, self.factors))
         return OptionScores(kept, self.scores[cells], self.golds[cells], logprobs, factors)
 
     @property
     def log_mass(self) -> Floats:
-        """Logarithm of the total probability of each row's options, nats, float64 [rows]; nan if not known."""
-        found = np.full(len(self.k), np.nan)
+        """Log of the total probability of each row's options.
+
+        Nats, float64 [rows]; nan if not known.
+        """
+        log_mass = np.full(len(self.k), np.nan)
         if self.logprobs is not None:
             for rows, cells in _blocks(self.k):
-                found[rows] = logsumexp(self.logprobs[cells], axis=1)
-        return found
+                log_mass[rows] = logsumexp(self.logprobs[cells], axis=1)
+        return log_mass
 
     @property
     def by_length(self) -> Bools:
-        """True for the rows whose scores are divided by a length; bool [rows]."""
-        found = np.zeros(len(self.k), bool)
+        """Are the scores of the row divided by a length, bool [rows]?"""
+        is_by_length = np.zeros(len(self.k), bool)
         if self.factors is not None:
             for rows, cells in _blocks(self.k):
-                found[rows] = ~np.isnan(self.factors[cells]).any(axis=1)
-        return found
+                is_by_length[rows] = ~np.isnan(self.factors[cells]).any(axis=1)
+        return is_by_length
 
     @property
     def largest_wrong_share(self) -> Floats:
-        """Largest share of one wrong option in the softmax of a row's scores, float64 [rows]; nan without scores."""
+        """Largest share of a wrong option, float64 [rows].
+
+        In the softmax of the row's scores; nan without scores.
+        """
         scores, golds = self.dense()
         if not scores.size:
             return np.full(len(self.k), np.nan)
@@ -134,7 +144,10 @@ class OptionScores:
         return np.asarray(np.where(golds, 0.0, shares).max(axis=1))
 
     def dense(self) -> tuple[Floats, Bools]:
-        """Return the scores, -inf where a row has no such option, and right options, as arrays [rows, most options]."""
+        """Scores and right options as arrays [rows, most options].
+
+        -inf where a row has no such option.
+        """
         there = np.arange(int(self.k.max(initial=0))) < self.k[:, None]
         scores, golds = np.full(there.shape, -np.inf), np.zeros(there.shape, bool)
         scores[there], golds[there] = self.scores, self.golds
@@ -149,14 +162,15 @@ def normalise(
     lengths: Mapping[str, NDArray[np.generic]] | None = None,
     priors: Floats | None = None,
 ) -> Floats:
-    """Return the normalised score of each option, nats, float64 [options]; nan if a length or prior is nan.
+    """Normalise the score of each option, nats, float64 [options].
 
     Args:
         logprobs: Log-likelihood of each option, nats [options].
         k: Number of options of each item [items].
         norm: One of `NORMS`.
         lengths: Length of each option by unit [options]; the norm's unit is needed.
-        priors: Log-likelihood of each option without its prompt, nats [options]; needed for ``unconditional``.
+        priors: Log-likelihood of each option without its prompt, nats [options]; needed for
+            ``unconditional``.
 
     Raises:
         ValueError: If the norm is unknown, or what it needs is not given.
@@ -189,12 +203,13 @@ def normalise(
 
 
 def decide(scores: Floats, k: Ints, golds: Bools) -> Decisions:
-    """Return the choice of each item and how clear it is.
+    """Find the choice of each item, and how clear the choice is.
 
     Args:
         scores: The score that decides, nats [options].
         k: Number of options of each item [items].
-        golds: The right options, bool [options]; all False for an item whose right option is unknown.
+        golds: The right options, bool [options]; all False for an item whose right option is
+            unknown.
 
     >>> found = decide(np.log([0.8, 0.2, 0.5, 0.1, 0.4]), np.array([2, 3]), np.array([1, 0, 0, 1, 1], bool))
     >>> found.chosen, found.share.round(3), found.margin.round(3)
@@ -222,13 +237,16 @@ def decide(scores: Floats, k: Ints, golds: Bools) -> Decisions:
 
 
 def right_at_constant_mass(before: OptionScores, after: OptionScores, right: Bools) -> Bools:
-    """Return the right answers after, had the options of each item kept their total probability, bool [rows].
+    """Right answers, had the options kept their total probability.
 
-    Where the score that decides is divided by a length, a model that gives all options e times the probability raises
-    the scores of long options less than those of short ones, and its answer may change although no option has become
-    likelier than another. The log-likelihoods after are shifted by log m - log m', m the total probability before and
-    m' after, and decided again. An answer whose choice does not change stays as it was logged, as do those of rows
-    without log-likelihoods on both sides, or whose norm does not divide by a length.
+    Bool [rows].
+
+    Where the score that decides is divided by a length, a model that gives all options e times the
+    probability raises the scores of long options less than those of short ones, and its answer may
+    change although no option has become likelier than another. The log-likelihoods after are
+    shifted by log m - log m', m the total probability before and m' after, and decided again. An
+    answer whose choice does not change stays as it was logged, as do those of rows without
+    log-likelihoods on both sides, or whose norm does not divide by a length.
 
     Args:
         before: Options before.
@@ -247,18 +265,21 @@ def right_at_constant_mass(before: OptionScores, after: OptionScores, right: Boo
     changed = np.flatnonzero(
         shifted & (moved != chosen) & (moved != NO_CHOICE) & (chosen != NO_CHOICE)
     )
-    found = right.copy()
-    found[changed] = after.golds[(np.cumsum(after.k) - after.k)[changed] + moved[changed]]
-    return found
+    is_right = right.copy()
+    is_right[changed] = after.golds[(np.cumsum(after.k) - after.k)[changed] + moved[changed]]
+    return is_right
 
 
 def ranking(scores: Floats) -> Ints:
-    """Rank one item's options from the highest score to the lowest, the first of equals first, int64 [k]."""
+    """Rank an item's options by falling score, int64 [k].
+
+    Of equal scores the first comes first.
+    """
     return np.argsort(-scores, kind="stable")
 
 
 def option_mask(k: Ints, items: Ints, options: Ints) -> Bools:
-    """Return the named options of the named items as a mask, bool [options].
+    """Mask the named options of the named items, bool [options].
 
     An index outside an item's options marks none.
 
@@ -266,16 +287,19 @@ def option_mask(k: Ints, items: Ints, options: Ints) -> Bools:
     array([False,  True,  True, False, False])
     """
     mask = np.zeros(int(k.sum()), bool)
-    # Indices come from files, so they may lie outside; they must not reach into the next item's options.
+    # Indices come from files, so they may lie outside; they must not reach into the next item's
+    # options.
     inside = (options >= 0) & (options < k[items])
     mask[(np.cumsum(k) - k)[items[inside]] + options[inside]] = True
     return mask
 
 
 def _blocks(k: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """Yield, for each number of options, the items [n] and where their options are in the flat array [n, options]."""
+    # Each number of options gives the items [n], and where their options are in the flat array [n,
+    # options].
     starts = np.cumsum(k) - k
-    # One dense block for each number of options: a row sums in the same order as an item alone, to the last bit.
+    # One dense block for each number of options: a row sums in the same order as an item alone, to
+    # the last bit.
     for options in np.unique(k).tolist():
         if options:
             rows = np.flatnonzero(k == options)

@@ -6,8 +6,9 @@
     clustered_mean             the standard error of such a mean where rows are not independent
     effective_items            the number of independent items that such rows are worth
 
-Rows that share a passage, a template or a question flip together. Counted as independent they would give intervals that
-are too narrow; the intervals of shares then use the number of independent items with the same standard error.
+Rows that share a passage, a template or a question flip together. Counted as independent they would
+give intervals that are too narrow; the intervals of shares then use the number of independent items
+with the same standard error.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ NOTHING: Interval = (math.nan, math.nan)
 
 
 def wilson(count: float, n: float, *, level: float = 0.95) -> Interval:
-    """Return Wilson's score interval of a share, within 0 to 1; (nan, nan) for n = 0.
+    """Wilson's score interval of a share, within 0 to 1.
+
+    (nan, nan) for n = 0.
 
     Source: Wilson 1927.
 
@@ -44,7 +47,9 @@ def wilson(count: float, n: float, *, level: float = 0.95) -> Interval:
 
 
 def flip_interval(count: float, n: float) -> Interval:
-    """Return the interval of a flip rate: Wilson's, and for no flips the exact one-sided 95 % limit, 1 - .05^(1/n).
+    """Interval of a flip rate.
+
+    Wilson's; for no flips the exact one-sided 95 % limit, 1 - .05^(1/n).
 
     (nan, nan) for n = 0.
     """
@@ -54,10 +59,12 @@ def flip_interval(count: float, n: float) -> Interval:
 
 
 def newcombe(cells: Cells, *, level: float = 0.95) -> Interval:
-    """Return the interval of the net change, after minus before, within -1 to 1; (nan, nan) for no items.
+    """Interval of the net change, after minus before.
 
-    Newcombe's (1998) method 10 for paired shares, with the corrected phi. Unlike Wald's it keeps its coverage in small
-    samples and at the edges.
+    Within -1 to 1; (nan, nan) for no items.
+
+    Newcombe's (1998) method 10 for paired shares, with the corrected phi. Unlike Wald's it keeps
+    its coverage in small samples and at the edges.
     """
     n = cells.n
     if not n > 0:
@@ -73,22 +80,25 @@ def newcombe(cells: Cells, *, level: float = 0.95) -> Interval:
     margins = right_before * (n - right_before) * right_after * (n - right_after)
     phi = cross / math.sqrt(margins) if margins else 0.0
     change = share_after - share_before
-    # The change is lowest with the lower end of the share after and the upper end of the share before.
+    # The change is lowest with the lower end of the share after and the upper end of the share
+    # before.
     below = combined_width(share_after - low_after, high_before - share_before, phi)
     above = combined_width(high_after - share_after, share_before - low_before, phi)
     return max(change - below, -1.0), min(change + above, 1.0)
 
 
-def combined_width(one: float, other: float, phi: float) -> float:
-    """Return the width to one side of the difference of two estimates, from their own widths and their correlation phi.
+def combined_width(left: float, right: float, phi: float) -> float:
+    """Width to one side of a difference of two estimates.
+
+    From the width of each and the correlation phi.
 
     Source: Zou and Donner 2008; Newcombe's method 10 is a case of it.
     """
-    return math.sqrt(max(one * one - 2 * phi * one * other + other * other, 0.0))
+    return math.sqrt(max(left * left - 2 * phi * left * right + right * right, 0.0))
 
 
 def mean_interval(mean: float, error: float, *, low: float = -1.0, high: float = 1.0) -> Interval:
-    """Return the interval of a mean.
+    """Interval of a mean.
 
     Plus and minus 1.96 standard errors, cut at its range; (nan, nan) without an error.
     """
@@ -99,10 +109,12 @@ def mean_interval(mean: float, error: float, *, low: float = -1.0, high: float =
 
 
 def clustered_mean(values: Floats, cluster: Ints | None = None) -> tuple[float, float]:
-    """Return the mean and its standard error; (nan, nan) for no rows, a nan error for one observation or equal values.
+    """Mean and standard error of clustered rows.
 
-    Rows of one cluster count as one observation. Source: Miller 2024, arXiv 2411.00640, with the small-sample factor
-    G/(G-1) over G clusters.
+    (nan, nan) for no rows; a nan error for one observation or equal values.
+
+    Rows of one cluster count as one observation. Source: Miller 2024, arXiv 2411.00640, with the
+    small-sample factor G/(G-1) over G clusters.
     """
     if not values.size:
         return NOTHING
@@ -120,10 +132,11 @@ def clustered_mean(values: Floats, cluster: Ints | None = None) -> tuple[float, 
 
 
 def cluster_codes(cluster: Ints) -> Ints:
-    """Return the number the clusters from 0 without gaps, in rising order; int64 [rows]."""
+    """Number the clusters from 0, in rising order, int64 [rows]."""
     if not cluster.size:
         return cluster
-    # np.unique would sort; codes are small, and those of one task close together, so a table by code is linear.
+    # np.unique would sort; codes are small, and those of one task close together, so a table by
+    # code is linear.
     cluster = cluster - cluster.min()
     there = np.zeros(int(cluster.max()) + 1, np.int64)
     there[cluster] = 1
@@ -132,11 +145,13 @@ def cluster_codes(cluster: Ints) -> Ints:
 
 
 def effective_items(values: Floats, cluster: Ints) -> float:
-    """Return the number of independent items whose mean has the standard error of these clustered rows; 0 for no rows.
+    """Independent items with the standard error of clustered rows.
 
-    The variance of the rows over the squared standard error of their mean, reduced by the squared ratio of the t
-    quantile for this number of clusters to the normal one; never above the number of rows. For equal rows it is the
-    number of clusters. Source: Korn and Graubard 1998, for shares.
+    0 for no rows.
+
+    The variance of the rows over the squared standard error of their mean, reduced by the squared
+    ratio of the t quantile for this number of clusters to the normal one; never above the number of
+    rows. For equal rows it is the number of clusters. Source: Korn and Graubard 1998, for shares.
     """
     if not values.size:
         return 0.0
@@ -147,7 +162,8 @@ def effective_items(values: Floats, cluster: Ints) -> float:
     spread = float(values.var())
     if spread == 0.0:
         return float(count)
-    # Rows of a cluster can cancel out exactly; then there is no evidence of a worth above their number.
+    # Rows of a cluster can cancel out exactly; then there is no evidence of a worth above their
+    # number.
     worth = math.inf if math.isnan(error) else spread / error**2
     quantile = float(special.stdtrit(count - 1, 0.975)) / float(special.ndtri(0.975))
     return max(min(worth / quantile**2, float(values.size)), 1.0)

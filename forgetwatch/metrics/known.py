@@ -5,10 +5,11 @@ Known items:
     right before with a share of at least TAU on the right option        known       wrong now: known_lost
     wrong before with a share of at least TAU on some wrong option       its mirror  on another wrong option now
 
-A confident answer of a model that does not know is right now and then, and such a guess moves as others do. If the
-right option attracts that model as a wrong one does, a confident guess is right once for every k-1 times it is wrong,
-and a guess that changes goes from right to wrong and from wrong to another wrong option in the ratio 1 : k-2. The
-confident wrong answers therefore measure the luck among the known items, with no further measurement:
+A confident answer of a model that does not know is right now and then, and such a guess moves as
+others do. If the right option attracts that model as a wrong one does, a confident guess is right
+once for every k-1 times it is wrong, and a guess that changes goes from right to wrong and from
+wrong to another wrong option in the ratio 1 : k-2. The confident wrong answers therefore measure
+the luck among the known items, with no further measurement:
 
     known_by_luck       sum of 1/(k-1) over the confident wrong answers
     known_lost_by_luck  sum of 1/(k-2) over those that have moved to another wrong option
@@ -16,27 +17,29 @@ confident wrong answers therefore measure the luck among the known items, with n
     lost_net      known_lost - known_lost_by_luck
     newly_known_net     the same with before and after swapped
 
-With g right options the weights are g/(k-g) and g/(k-g-1). Confident wrong answers that are right now do not count:
-training may have taught them. Items with fewer than two wrong options take no part: their answers cannot move from one
-wrong option to another.
+With g right options the weights are g/(k-g) and g/(k-g-1). Confident wrong answers that are right
+now do not count: training may have taught them. Items with fewer than two wrong options take no
+part: their answers cannot move from one wrong option to another.
 
-The interval of `lost_net` combines Wilson's intervals of the two counts (Zou and Donner 2008), as Newcombe's does
-for the net change. A normal interval of the difference covers less than 90 % where few items are lost and k is large.
+The interval of `lost_net` combines Wilson's intervals of the two counts (Zou and Donner 2008), as
+Newcombe's does for the net change. A normal interval of the difference covers less than 90 % where
+few items are lost and k is large.
 
-Derived for this project. Keys drawn at random give a net of 0. It is too low where wrong options tempt, as
-misconceptions do, and too high where options can be ruled out or are known in part.
+Derived for this project. Keys drawn at random give a net of 0. It is too low where wrong options
+tempt, as misconceptions do, and too high where options can be ruled out or are known in part.
 
 A loss of form is not a loss of knowledge. One rule decides for each answer:
 
-    scored choices       still the likeliest option, but the model would begin its answer otherwise         form
-                         another option is chosen now, only because all options together became likelier
-                         or less likely: a score divided by a length moves with that                        form
-                         another option is likelier now                                                     knowledge
-    generated answers    right before in the required form, now in none; the option still scores highest    form
-                         wrong now in any other way: another answer, or the option is no longer likely      knowledge
+    scored choices     still the likeliest option, but the answer would begin otherwise    form
+                       another option, only because all options together became likelier
+                       or less likely, and a length divides the score                      form
+                       another option is likelier now                                      knowledge
+    generated answers  right before in the required form, now in none, and the option
+                       still scores highest                                                form
+                       wrong now in any other way                                          knowledge
 
-If the choices of a generated answer were not scored too (open answers have none), an answer in no form counts as a loss
-of form: nothing shows whether the knowledge is still there.
+If the choices of a generated answer were not scored too (open answers have none), an answer in no
+form counts as a loss of form: nothing shows whether the knowledge is still there.
 """
 
 from __future__ import annotations
@@ -54,10 +57,11 @@ from forgetwatch.metrics.transitions import Bools, Floats, Ints, over_samples
 TAU: Final = 0.8
 """Share of the options' probability from which an answer is confident.
 
-Chosen on real fine-tunings of a model with 135M weights (benchmarks/real_model/results.md): of .5 to .95 the value with
-the largest median z of `lost_net` on damage among those for which keys drawn at random give nothing, and for
-which z stays below 1.96 at every dose at which neither accuracy nor the calibrated log score fell. Lower values see
-more, and also read partial knowledge that moves as loss.
+Chosen on real fine-tunings of a model with 135M weights (benchmarks/real_model/results.md): of .5
+to .95 the value with the largest median z of `lost_net` on damage among those for which keys drawn
+at random give nothing, and for which z stays below 1.96 at every dose at which neither accuracy nor
+the calibrated log score fell. Lower values see more, and also read partial knowledge that moves as
+loss.
 """
 
 DEFINITION: Final = "k>=3, share>=tau"
@@ -74,8 +78,8 @@ class Confidence:
     Attributes:
         share_before: Share of the right options before, 0 to 1; nan where it was not measured.
         share_after: The same, after.
-        wrong_share: Largest share of one wrong option before, 0 to 1; nan where the options have no scores on both
-            sides. None if no row has them.
+        wrong_share: Largest share of one wrong option before, 0 to 1; nan where the options have no
+            scores on both sides. None if no row has them.
         other_wrong: Wrong before and after, on different options.
         k: Number of options; -1 for open answers.
     """
@@ -92,7 +96,7 @@ class Confidence:
     wrong_share_after: Floats | None = None
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """Return the confidence of some rows."""
+        """Select the confidence of some rows."""
         return replace(
             self, **{name: x[rows] for name, x in vars(self).items() if isinstance(x, np.ndarray)}
         )
@@ -112,24 +116,29 @@ class Confidence:
 
     @property
     def measured(self) -> Bools:
-        """True for rows that take part: at least two wrong options, and shares on both sides; bool [rows].
+        """Rows that take part, bool [rows].
 
-        If some rows have the scores of their options, rows with a share alone have no mirror, and take no part.
+        At least two wrong options, and shares on both sides.
+
+        If some rows have the scores of their options, rows with a share alone have no mirror, and
+        take no part.
         """
-        found: Bools = (
+        is_measured: Bools = (
             np.isfinite(self.share_before)
             & np.isfinite(self.share_after)
             & (self.k - self.golds >= 2)
         )
-        return found if self.wrong_share is None else found & np.isfinite(self.wrong_share)
+        return (
+            is_measured if self.wrong_share is None else is_measured & np.isfinite(self.wrong_share)
+        )
 
     @property
     def known(self) -> Bools:
-        """True for known items that take part, bool [rows]."""
+        """Known items that take part, bool [rows]."""
         return is_known(self.before, self.share_before) & self.measured
 
     def luck(self, tau: float = TAU) -> tuple[Floats, Floats]:
-        """Return the weight of each confident wrong answer.
+        """Weights of each confident wrong answer.
 
         G/(k-g), and g/(k-g-1) if it moved to another; float64 [rows].
 
@@ -137,7 +146,8 @@ class Confidence:
         """
         if self.wrong_share is None:
             raise ValueError(
-                "confident wrong answers need the largest share of one wrong option, and there is none"
+                "confident wrong answers need the largest share of one wrong option, and there "
+                "is none"
             )
         mirror = self.measured & ~self.before & (self.wrong_share >= tau)
         wrong = np.maximum(
@@ -166,7 +176,7 @@ class NetCounts:
     items: float
 
     def interval(self, level: float) -> Interval:
-        """Return the interval of the lost items less those by luck at a level, 0 to 1, in items."""
+        """Interval of the lost items net of luck, in items."""
         low_lost, high_lost = wilson(self.lost * self.worth, self.worth, level=level)
         low_moved, high_moved = wilson(self.moved * self.worth, self.worth, level=level)
         # One item cannot be both, so the two shares are negatively correlated.
@@ -185,16 +195,18 @@ class Known:
     Attributes:
         known: Items right before with a share of at least `TAU`.
         known_lost: Those of them that are wrong now.
-        newly_known: Items wrong before and right now with a share of at least `TAU`, including lucky guesses.
-        known_by_luck: Number of known items that luck alone would make; None, as the next two, if luck could not be
-            estimated.
+        newly_known: Items wrong before and right now with a share of at least `TAU`, including
+            lucky guesses.
+        known_by_luck: Number of known items that luck alone would make; None, as the next two, if
+            luck could not be estimated.
         known_lost_by_luck: Number of lost items that luck alone would make.
         lost_net_counts: What the interval of `lost_net` follows from.
-        newly_known_net: Newly known items minus those that luck would make; None without the scores of all options, and
-            if no answer is wrong after.
+        newly_known_net: Newly known items minus those that luck would make; None without the scores
+            of all options, and if no answer is wrong after.
         newly_known_net_interval: Its 95 % interval, in items.
         why_no_net: Reason for which there is no mirror; None if there is one.
-        independent: Number of independent observations among the known; infinite where every item is one.
+        independent: Number of independent observations among the known; infinite where every item
+            is one.
     """
 
     known: float
@@ -210,12 +222,20 @@ class Known:
 
     @property
     def known_net(self) -> float | None:
-        """Known items minus those that luck would make; None if luck could not be estimated."""
+        """Known items net of luck.
+
+        Returns:
+            The number, or None if luck could not be estimated.
+        """
         return None if self.known_by_luck is None else self.known - self.known_by_luck
 
     @property
     def lost_net(self) -> float | None:
-        """Known and lost items minus those that luck would make; None if luck could not be estimated."""
+        """Known and lost items net of luck.
+
+        Returns:
+            The number, or None if luck could not be estimated.
+        """
         return (
             None if self.known_lost_by_luck is None else self.known_lost - self.known_lost_by_luck
         )
@@ -227,53 +247,70 @@ class Known:
 
     @property
     def lost_net_share(self) -> float | None:
-        """`lost_net` as a share of `known_net`; None if luck is unknown or too few are known.
+        """`lost_net` as a share of `known_net`.
 
         At least `FEWEST_KNOWN` are needed, and as many independent observations among them.
+
+        Returns:
+            The share, or None if luck is unknown or too few are known.
         """
-        known, lost = self.known_net, self.lost_net
-        if known is None or lost is None or min(known, self.independent) < FEWEST_KNOWN:
+        known_net, lost = self.known_net, self.lost_net
+        if known_net is None or lost is None or min(known_net, self.independent) < FEWEST_KNOWN:
             return None
-        return lost / known
+        return lost / known_net
 
     @property
     def lost_net_share_interval(self) -> Interval | None:
-        """95 % interval of `lost_net_share`, with `known_net` taken as fixed; None where that is None."""
+        """95 % interval of `lost_net_share`.
+
+        `known_net` is taken as fixed; None where that share is None.
+        """
         return self.lost_net_share_at(0.95)
 
     def lost_net_share_at(self, level: float) -> Interval | None:
-        """Return the interval of `lost_net_share` at a level, 0 to 1; None where that is None."""
-        known = self.known_net
-        if self.lost_net_share is None or known is None or self.lost_net_counts is None:
+        """Interval of `lost_net_share` at a level, 0 to 1.
+
+        Returns:
+            The interval, or None where that share is None.
+        """
+        known_net = self.known_net
+        if self.lost_net_share is None or known_net is None or self.lost_net_counts is None:
             return None
         low, high = self.lost_net_counts.interval(level)
-        return low / known, high / known
+        return low / known_net, high / known_net
 
 
 def is_known(right: Bools, share: Floats, tau: float = TAU) -> Bools:
-    """Return True where right with a share of at least `tau` on the right options; bool [rows]. False for nan."""
-    known: Bools = right & (share >= tau)
-    return known
+    """Right with a share of at least `tau`, bool [rows]?
+
+    The share is on the right options; False for nan.
+    """
+    is_known_item: Bools = right & (share >= tau)
+    return is_known_item
 
 
 def count_known(items: Confidence, *, samples: int = 1, tau: float = TAU) -> Known | None:
-    """Count known and lost items, and what luck makes of them; None if no row takes part (`Confidence.measured`).
+    """Count known and lost items, and what luck makes of them.
 
-    `tau` is the share from which an answer is confident; other values than the default are for choosing it.
+    `tau` is the share from which an answer is confident; other values than the default are for
+    choosing it.
+
+    Returns:
+        The counts, or None if no row takes part (`Confidence.measured`).
     """
     used = items.take(items.measured)
     if not len(used.k):
         return None
-    known, gained = (
+    known_items, gained = (
         is_known(used.before, used.share_before, tau),
         is_known(used.after, used.share_after, tau),
     )
-    lost, won = known & ~used.after, gained & ~used.before
+    lost, won = known_items & ~used.after, gained & ~used.before
     counts = Known(
-        known=over_samples(int(known.sum()), samples),
+        known=over_samples(int(known_items.sum()), samples),
         known_lost=over_samples(int(lost.sum()), samples),
         newly_known=over_samples(int(won.sum()), samples),
-        independent=math.inf if used.cluster is None else len(np.unique(used.cluster[known])),
+        independent=math.inf if used.cluster is None else len(np.unique(used.cluster[known_items])),
     )
     if used.wrong_share is None:
         return replace(
@@ -285,14 +322,14 @@ def count_known(items: Confidence, *, samples: int = 1, tau: float = TAU) -> Kno
         counts = replace(
             counts, newly_known_net=newly.net, newly_known_net_interval=newly.counts.interval(0.95)
         )
-    found = _less_luck(lost, used, tau, samples)
-    if found is None:
+    less_luck = _less_luck(lost, used, tau, samples)
+    if less_luck is None:
         return replace(counts, why_no_net="no answer was wrong before")
     return replace(
         counts,
-        known_by_luck=found.known_by_luck,
-        known_lost_by_luck=found.lost_by_luck,
-        lost_net_counts=found.counts,
+        known_by_luck=less_luck.known_by_luck,
+        known_lost_by_luck=less_luck.lost_by_luck,
+        lost_net_counts=less_luck.counts,
     )
 
 
@@ -307,14 +344,16 @@ class _LessLuck:
 
 
 def _less_luck(lost: Bools, used: Confidence, tau: float, samples: int) -> _LessLuck | None:
-    """Return the known and `lost` items less luck; None if no answer was wrong before, so that there is no mirror."""
+    # Without an answer that was wrong before there is no mirror.
     if used.before.all():
         return None
     known_by_luck, lost_by_luck = used.luck(tau)
-    most = float((used.golds / (used.k - used.golds - 1.0))[~used.before].max())
+    largest_weight = float((used.golds / (used.k - used.golds - 1.0))[~used.before].max())
     return _LessLuck(
         net=(float(lost.sum()) - float(lost_by_luck.sum())) / samples,
-        counts=_net_counts(lost, lost_by_luck, used.cluster, largest_weight=most, samples=samples),
+        counts=_net_counts(
+            lost, lost_by_luck, used.cluster, largest_weight=largest_weight, samples=samples
+        ),
         known_by_luck=float(known_by_luck.sum()) / samples,
         lost_by_luck=float(lost_by_luck.sum()) / samples,
     )
@@ -323,7 +362,7 @@ def _less_luck(lost: Bools, used: Confidence, tau: float, samples: int) -> _Less
 def _net_counts(
     lost: Bools, by_luck: Floats, cluster: Ints | None, *, largest_weight: float, samples: int
 ) -> NetCounts:
-    """Return what the interval follows from. `by_luck` has the weights of the mirrored that moved."""
+    # `by_luck` has the weights of the mirrored that moved.
     rows, total = len(lost), float(by_luck.sum())
     # The items of one weight that have the sum and the variance of the mirrored ones.
     weight = float(by_luck @ by_luck) / total if total else largest_weight
@@ -345,7 +384,8 @@ class Losses:
     """Numbers of losses by kind, in items.
 
     Attributes:
-        format_lost: Answers that are no longer in their form, without evidence that the knowledge is gone.
+        format_lost: Answers that are no longer in their form, without evidence that the knowledge
+            is gone.
         knowledge_lost: Answers right before and wrong now, not by their form.
     """
 
@@ -362,21 +402,23 @@ def lost_form(
     *,
     constant_mass: Floats | None = None,
 ) -> Bools:
-    """Return True for answers that lost their form, without evidence that the knowledge is gone; bool [rows].
+    """Answers that lost the form alone, bool [rows].
 
-    An answer that was right, is wrong, and is not among them lost its knowledge, as far as anything shows.
+    An answer that was right, is wrong, and is not among them lost its knowledge, as far as anything
+    shows.
 
     Args:
         before: Right before, bool [rows].
         after: The same, after.
-        form_before: 1 where the answer was in its form, 0 where not, nan where not measured, float64 [rows]. For scored
-            choices: 1 where the model would have begun with the right answer.
+        form_before: 1 where the answer was in its form, 0 where not, nan where not measured,
+            float64 [rows]. For scored choices: 1 where the model would have begun with the right
+            answer.
         form_after: The same, after.
-        forced_after: 1 where the right option of a generated answer scores highest, 0 where not, nan where not known,
-            float64 [rows]. For scored choices: 1 where the answer is right.
-        constant_mass: 1 where a scored choice would be right after, had its options kept their total probability, 0
-            where not, nan where no score divided by a length decides, float64 [rows]; None for nowhere. See
-            `metrics.choices.right_at_constant_mass`.
+        forced_after: 1 where the right option of a generated answer scores highest, 0 where not,
+            nan where not known, float64 [rows]. For scored choices: 1 where the answer is right.
+        constant_mass: 1 where a scored choice would be right after, had its options kept their
+            total probability, 0 where not, nan where no score divided by a length decides, float64
+            [rows]; None for nowhere. See `metrics.choices.right_at_constant_mass`.
     """
     # An unknown forced answer counts as kept: a loss of knowledge needs evidence.
     kept = after | (forced_after == 1.0) | np.isnan(forced_after)
@@ -385,5 +427,5 @@ def lost_form(
 
 
 def count_losses(before: Bools, after: Bools, form: Bools, *, samples: int = 1) -> Losses:
-    """Count losses of form, which `lost_form` tells, and losses of knowledge."""
+    """Count losses of form and losses of knowledge."""
     return Losses(float(form.sum()) / samples, float((before & ~after & ~form).sum()) / samples)

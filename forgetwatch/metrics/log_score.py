@@ -6,24 +6,27 @@ Log score: mean logarithm of the right option's share, in nats an item, and its 
 
     change        mean of the paired differences, after minus before
 
-A model that only becomes surer, or less sure, of everything changes it too: no decision depends on it.
+A model that only becomes surer, or less sure, of everything changes it too: no decision depends on
+it.
 
-Source: the logarithmic scoring rule (Good 1952), restricted to the options. The interval is Student's t of the paired
-differences, with clusters as observations.
+Source: the logarithmic scoring rule (Good 1952), restricted to the options. The interval is
+Student's t of the paired differences, with clusters as observations.
 
 Bits per byte of passages: what a model can no longer predict.
 
     bits per byte   B = -sum of log p(token | all before it) / (ln 2 * bytes of the text), over all passages of a group
     change          B after - B before, over the same passages; above 0: the texts have become harder to predict
 
-A passage is a text without a question: nothing is right or wrong, and nothing flips. Its log-likelihood is divided by
-the bytes of its text and not by its tokens, so that the number does not depend on the tokenizer: 8 is a model that
-knows nothing of bytes, and a small language model reads English at about 1. A group is one text of all its passages: a
-long passage counts more than a short one.
+A passage is a text without a question: nothing is right or wrong, and nothing flips. Its
+log-likelihood is divided by the bytes of its text and not by its tokens, so that the number does
+not depend on the tokenizer: 8 is a model that knows nothing of bytes, and a small language model
+reads English at about 1. A group is one text of all its passages: a long passage counts more than a
+short one.
 
-Source: bits per character (Shannon 1951), of bytes as in The Pile (Gao et al. 2020, arXiv 2101.00027). The interval is
-that of a difference of two ratios (delta method) with passages as observations, or clusters of them, and Student's t
-with one degree of freedom less than there are: it covers about 94 % at 60 passages and a point or two less at 10.
+Source: bits per character (Shannon 1951), of bytes as in The Pile (Gao et al. 2020, arXiv
+2101.00027). The interval is that of a difference of two ratios (delta method) with passages as
+observations, or clusters of them, and Student's t with one degree of freedom less than there are:
+it covers about 94 % at 60 passages and a point or two less at 10.
 """
 
 from __future__ import annotations
@@ -60,7 +63,10 @@ class Change:
 
     @property
     def interval(self) -> Interval:
-        """95 % interval, by Student's t; (nan, nan) without a standard error."""
+        """95 % interval, by Student's t.
+
+        (nan, nan) without a standard error.
+        """
         if math.isnan(self.error):
             return NOTHING
         half = float(special.stdtrit(self.observations - 1, 0.975)) * self.error
@@ -87,7 +93,11 @@ class LogScore:
 def log_score(
     before: OptionScores, after: OptionScores, *, cluster: Ints | None = None, samples: int = 1
 ) -> LogScore | None:
-    """Log scores of the rows that have a finite one on both sides, and their change; None if there are none."""
+    """Log scores and their change.
+
+    Returns:
+        Over the rows with a finite score on both sides; None if there are none.
+    """
     rows = np.isfinite(log_shares(before)) & np.isfinite(log_shares(after))
     if not rows.any():
         return None
@@ -100,7 +110,9 @@ def log_score(
 
 
 def log_shares(options: OptionScores) -> Floats:
-    """Return the logarithm of the share of the right options, nats, float64 [rows]; nan for a row without scores.
+    """Log of the share of the right options, nats, float64 [rows].
+
+    nan for a row without scores.
 
     >>> log_shares(OptionScores(np.array([2]), np.log([3.0, 1.0]), np.array([True, False]))).round(4)
     array([-0.2877])
@@ -114,7 +126,7 @@ def log_shares(options: OptionScores) -> Floats:
 
 
 def _log_sum(scores: Floats) -> Floats:
-    """Return the logarithm of the sum of the exponentials of each row; -inf for a row of nothing but minus infinity."""
+    # -inf for a row of nothing but minus infinity.
     best = _by_row(np.maximum, scores)
     best = np.where(np.isfinite(best), best, 0.0)
     with np.errstate(divide="ignore"):
@@ -122,19 +134,18 @@ def _log_sum(scores: Floats) -> Floats:
 
 
 def _by_row(operation: np.ufunc, scores: Floats) -> Floats:
-    """Return the sum or maximum of each row, float64 [rows].
-
-    Numpy's own, along few options, takes ten times as long.
-    """
-    first, *others = scores.T
-    found = np.array(first)
-    for option in others:
-        operation(found, option, out=found)
-    return found
+    # Numpy's own, along few options, takes ten times as long.
+    first_column, *columns = scores.T
+    reduced = np.array(first_column)
+    for option in columns:
+        operation(reduced, option, out=reduced)
+    return reduced
 
 
 def mean_change(differences: Floats, cluster: Ints | None = None) -> Change:
-    """Return the mean of paired differences, float64 [rows], at least one, with its standard error.
+    """Mean of paired differences, with standard error.
+
+    0 if nothing changed.
 
     0 if nothing changed.
     """
@@ -143,7 +154,6 @@ def mean_change(differences: Floats, cluster: Ints | None = None) -> Change:
 
 
 def _observations(rows: int, cluster: Ints | None) -> int:
-    """Return the number of independent observations among at least one row."""
     return rows if cluster is None else int(cluster_codes(cluster).max()) + 1
 
 
@@ -155,7 +165,8 @@ class Passages:
         before: Log-likelihood of the text before, nats.
         after: The same, after.
         bytes_before: Length of the text that was scored before, in UTF-8 bytes.
-        bytes_after: The same, after; it differs only where another tokenizer scores another part of the text.
+        bytes_after: The same, after; it differs only where another tokenizer scores another part of
+            the text.
     """
 
     before: Floats
@@ -168,7 +179,7 @@ class Passages:
         return len(self.before)
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """Return some of the passages."""
+        """Select some of the passages."""
         return replace(self, **{name: x[rows] for name, x in vars(self).items() if x is not None})
 
 
@@ -183,12 +194,15 @@ class BitsPerByte:
 
 
 def bits_per_byte(passages: Passages) -> BitsPerByte | None:
-    """Return the bits per byte before and after, and their change; None for no passages.
+    """Bits per byte before and after, and the change.
 
     >>> text = np.array([-800.0, -400.0]), np.array([1000.0, 500.0])
     >>> found = bits_per_byte(Passages(before=text[0], after=text[0] - 10, bytes_before=text[1], bytes_after=text[1]))
     >>> round(found.before, 4), round(found.after, 4), round(found.change.mean, 4)
     (1.1542, 1.1734, 0.0192)
+
+    Returns:
+        The change, or None for no passages.
     """
     if not len(passages):
         return None
@@ -199,8 +213,12 @@ def bits_per_byte(passages: Passages) -> BitsPerByte | None:
         (-logprobs / math.log(2) - value * length) / length.mean()
         for (logprobs, length), value in zip(sides, (before, after), strict=True)
     )
-    same = all(np.array_equal(one, other) for one, other in zip(*sides, strict=True))
-    # Equal sides changed by exactly 0; of one observation, or of equal changes, nothing shows how much they vary.
+    same = all(
+        np.array_equal(column_before, column_after)
+        for column_before, column_after in zip(*sides, strict=True)
+    )
+    # Equal sides changed by exactly 0; of one observation, or of equal changes, nothing shows how
+    # much they vary.
     error = 0.0 if same else clustered_mean(of_after - of_before, passages.cluster)[1]
     observations = _observations(len(passages), passages.cluster)
     change = Change(mean=after - before, error=error, observations=observations)
@@ -208,7 +226,9 @@ def bits_per_byte(passages: Passages) -> BitsPerByte | None:
 
 
 def rate(logprobs: Floats, length: Floats) -> float:
-    """Return the bits per byte of some texts, as one text, from log-likelihoods in nats and lengths in bytes.
+    """Bits per byte of texts taken as one text.
+
+    From log-likelihoods in nats and lengths in bytes; nan for no texts.
 
     Nan for no texts.
     """

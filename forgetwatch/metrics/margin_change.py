@@ -1,16 +1,17 @@
 """Net change from margins: a change of accuracy that uses how far each answer is from the boundary.
 
-An item that moves from .1 nats below the boundary to .1 above says as much about a model as one that moves on to
-.3 above. Flips count the first and not the second. Margins count both:
+An item that moves from .1 nats below the boundary to .1 above says as much about a model as one
+that moves on to .3 above. Flips count the first and not the second. Margins count both:
 
     m = best score of a right option - best score of a wrong one                       nats; m' after
     h = C mean min(|m|, FARTHEST median|m|)                                            over all items; h' after
     S = mean[ Phi(m'/h') - Phi(m/h) ]                                                  `margin_change`
 
-S is a change of accuracy in which an answer is right by degrees. Each side has its own h, so a model that only becomes
-surer of all its answers does not change S. The clip keeps one infinite margin from deciding h. S varies less than the
-net change R of the flips, but it assumes that items on either side of the boundary move alike over a distance h, and it
-shrinks large changes. The estimate weighs the two:
+S is a change of accuracy in which an answer is right by degrees. Each side has its own h, so a
+model that only becomes surer of all its answers does not change S. The clip keeps one infinite
+margin from deciding h. S varies less than the net change R of the flips, but it assumes that items
+on either side of the boundary move alike over a distance h, and it shrinks large changes. The
+estimate weighs the two:
 
     E = (1-w) R + w S                                                                  `net_change_estimate`
     w = clip((V_R - C) / (V_R + V_S - 2C + b^2), 0, 1)
@@ -19,28 +20,18 @@ shrinks large changes. The estimate weighs the two:
     b^2 = FLOOR^2 + (CURVE S^2)^2 + max(0, (R-S)^2 - EXCESS (V_R + V_S - 2C))          the bias that S is charged
     interval = E +- t sqrt((1-w)^2 V_R + w^2 (V_S + b^2) + 2 w (1-w) C)
 
-The last term of b^2 is what R itself contradicts: where S measures something else than R, E is R. This w has the least
-mean squared error. As items or the change grow, b^2 outweighs the variance of R, and E is R again. h and h' come from
-all items of a comparison. Each of its groups has its own w, and a b^2 of at least that of all items.
+The last term of b^2 is what R itself contradicts: where S measures something else than R, E is R.
+This w has the least mean squared error. As items or the change grow, b^2 outweighs the variance of
+R, and E is R again. h and h' come from all items of a comparison. Each of its groups has its own w,
+and a b^2 of at least that of all items.
 
-A fall is tested by a one-sided t-test of the softened changes, with one more observation of +1 among them. Without it
-a group with many small falls and few large rises would raise far more false alarms than its level allows.
+A fall is tested by a one-sided t-test of the softened changes, with one more observation of +1
+among them. Without it a group with many small falls and few large rises would raise far more false
+alarms than its level allows.
 
-Derived for this project. On 19 pairs of real models the interval of 250 items covered the net change of the items that
-were not drawn in .92 to .98 of the draws. Where S is off by more, it covers less: .88 in a simulated world in which the
-margins of all items fall alike.
-
-**Shrinkage** of the changes of many groups towards the change of all, against the winner's curse.
-
-The group that looks worst among many is partly the worst by chance: its shown fall is larger than its true one. With
-e_g the estimated change of group g, v_g its variance, and e the change of all items:
-
-    u       = sum of (e_g / v_g) / sum of (1 / v_g)
-    Q       = sum of (e_g - u)^2 / v_g               against chi-square with G - 1 degrees of freedom
-    tau^2   = max(0, (Q - (G-1)) / (sum w - sum w^2 / sum w)),   w = 1 / v_g
-    shrunk  = e + tau^2 / (tau^2 + v_g) (e_g - e)
-
-Sources: Cochran 1954 for Q, DerSimonian and Laird 1986 for tau^2, Morris 1983 for the shrunk estimate.
+Derived for this project. On 19 pairs of real models the interval of 250 items covered the net
+change of the items that were not drawn in .92 to .98 of the draws. Where S is off by more, it
+covers less: .88 in a simulated world in which the margins of all items fall alike.
 """
 
 from __future__ import annotations
@@ -60,32 +51,40 @@ from forgetwatch.metrics.transitions import Floats, Ints
 C: Final = 0.75
 """Width of the boundary over the mean distance from it."""
 
+
 FARTHEST: Final = 30.0
 """Largest distance that counts in that mean, over the median distance."""
+
 
 FLOOR: Final = 0.004
 """Standard deviation of the bias of S for no change, as a share of the items."""
 
+
 CURVE: Final = 2.0
 """Standard deviation of the bias of S for large changes, over the square of S."""
+
 
 EXCESS: Final = 2.0
 """Variances of R - S that its square may have before the rest is taken for bias."""
 
+
 FEWEST: Final = 5
 """Smallest number of items with margins that are estimated by them."""
+
 
 FEWEST_TESTED: Final = 50
 """Smallest number of items with margins whose fall is tested by them."""
 
 
 def margins(options: OptionScores) -> Floats:
-    """Return the best score of a right option minus best of a wrong one, nats, float64 [rows].
+    """Best score of a right option less that of a wrong one.
+
+    Nats, float64 [rows].
 
     Positive where the answer is right.
 
-    nan where there is no right or no wrong option, a score is nan, or neither kind has a finite score. Infinite where
-    only one of them has.
+    nan where there is no right or no wrong option, a score is nan, or neither kind has a finite
+    score. Infinite where only one of them has.
     """
     scores, golds = options.dense()
     if not scores.size:
@@ -94,9 +93,9 @@ def margins(options: OptionScores) -> Floats:
     there = np.arange(scores.shape[1]) < options.k[:, None]
     best_wrong = np.where(golds | ~there, -np.inf, scores).max(axis=1)
     with np.errstate(invalid="ignore"):  # no finite score on either side
-        found: Floats = best_gold - best_wrong
-    found[~(golds.any(axis=1) & (there & ~golds).any(axis=1))] = np.nan
-    return found
+        margin: Floats = best_gold - best_wrong
+    margin[~(golds.any(axis=1) & (there & ~golds).any(axis=1))] = np.nan
+    return margin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +111,7 @@ class Boundary:
     h_after: float
 
     def softened(self, before: Floats, after: Floats) -> Floats:
-        """Return the change of each item's softened answer, -1 to 1, from its margins; float64 [rows]."""
+        """Change of each softened answer, -1 to 1, float64 [rows]."""
         changed: Floats = special.ndtr(after / self.h_after) - special.ndtr(before / self.h)
         return changed
 
@@ -131,16 +130,22 @@ class MarginRule:
 
     @property
     def definition(self) -> dict[str, float]:
-        """The numbers that lead from margins to an estimate: widths in nats, and the constants."""
+        """Numbers that lead from margins to an estimate.
+
+        Widths in nats, and the constants.
+        """
         return {"c": C, **vars(self.boundary), "floor": FLOOR, "curve": CURVE, "excess": EXCESS}
 
 
 def boundary(before: Floats, after: Floats) -> Boundary | None:
-    """Return the widths for the margins of two sides; None if the mean distance of a side is 0, or that of no item.
+    """Find the widths for the margins of two sides.
 
     Args:
         before: Margins before, nats, float64 [rows]; rows where a side is nan take no part.
         after: Margins after [rows].
+
+    Returns:
+        The widths, or None if the mean distance of a side is 0, or that of no item.
     """
     there = ~(np.isnan(before) | np.isnan(after))
     if not there.any():
@@ -177,12 +182,10 @@ class NetMargin:
 
     @property
     def _shared(self) -> float:
-        """Covariance C of the two."""
         return self.correlation * math.sqrt(self.flips_variance) * self.margins.error
 
     @property
     def _spread(self) -> float:
-        """Variance of R - S."""
         return self.flips_variance + self.margins.error**2 - 2 * self._shared
 
     @property
@@ -193,14 +196,14 @@ class NetMargin:
         return FLOOR**2 + curved**2 + max(0.0, gap**2 - EXCESS * self._spread)
 
     def weight(self, *, least_bias: float = 0.0) -> float:
-        """Return the weight of S that gives the estimate its least mean squared error, 0 to 1."""
+        """Weight of S for the least mean squared error, 0 to 1."""
         spread = self._spread + max(self.bias, least_bias)
         return (
             min(max((self.flips_variance - self._shared) / spread, 0.0), 1.0) if spread > 0 else 0.0
         )
 
     def estimate(self, *, least_bias: float = 0.0) -> Change:
-        """Return the estimate of the net change, -1 to 1, with its standard error.
+        """Estimate the net change, -1 to 1, with standard error.
 
         Args:
             least_bias: Least b^2: a group is charged at least that of all items.
@@ -220,13 +223,16 @@ class NetMargin:
 def net_margin(
     softened: Floats, flipped: Floats, interval: Interval, cluster: Ints | None = None
 ) -> NetMargin | None:
-    """Return both measurements of the net change of some items; None for fewer than `FEWEST` rows, or for one cluster.
+    """Measure the net change by margins and by flips.
 
     Args:
         softened: Change of each item's softened answer, float64 [rows]; see `Boundary.softened`.
         flipped: Right after minus right before, -1 to 1, float64 [rows].
         interval: 95 % interval of the mean of `flipped`.
         cluster: Code of each row's independent observation, int64 [rows]; None if every row is one.
+
+    Returns:
+        Both, or None for fewer than `FEWEST` rows, or for one cluster.
     """
     if len(softened) < FEWEST:
         return None
@@ -249,8 +255,10 @@ class FallTest:
     """One-sided test of "S did not fall".
 
     Attributes:
-        change: Mean of the softened changes and of one more observation of +1, with its standard error.
-        added: That observation, 1; over clusters, whose changes are sums over the mean size, the largest size over it.
+        change: Mean of the softened changes and of one more observation of +1, with its standard
+            error.
+        added: That observation, 1; over clusters, whose changes are sums over the mean size, the
+            largest size over it.
     """
 
     change: Change
@@ -264,20 +272,27 @@ class FallTest:
         )
 
     def smallest_fall(self, level: float) -> float:
-        """Return the smallest fall whose p-value is at most `level`, for changes that vary as these do."""
+        """Smallest fall with a p-value of at most `level`.
+
+        For changes that vary as these do.
+        """
         n = self.change.observations
-        # The mean with the added observation has to fall this far, and that observation does not fall with the others.
+        # The mean with the added observation has to fall this far, and that observation does not
+        # fall with the others.
         return (n * -float(special.stdtrit(n - 1, level)) * self.change.error + self.added) / (
             n - 1
         )
 
 
 def fall_test(softened: Floats, cluster: Ints | None = None) -> FallTest | None:
-    """Test a group for a fall by margins; None for fewer than `FEWEST_TESTED` rows.
+    """Test a group for a fall by margins.
 
     Args:
         softened: Change of each item's softened answer, float64 [rows]; see `Boundary.softened`.
         cluster: Code of each row's independent observation, int64 [rows]; None if every row is one.
+
+    Returns:
+        The test, or None for fewer than `FEWEST_TESTED` rows.
     """
     if len(softened) < FEWEST_TESTED:
         return None
@@ -289,64 +304,29 @@ def fall_test(softened: Floats, cluster: Ints | None = None) -> FallTest | None:
             np.bincount(codes, weights=softened) / sizes.mean(),
             float(sizes.max() / sizes.mean()),
         )
-    found = mean_change(np.append(changes, added))
+    change = mean_change(np.append(changes, added))
     # Where every item rose by 1 nothing varies, and nothing fell.
-    return FallTest(change=found if found.error > 0 else replace(found, error=1.0), added=added)
+    return FallTest(change=change if change.error > 0 else replace(change, error=1.0), added=added)
 
 
-def pooled(scored: Change, others: Change, *, share: float, observations: int) -> Change:
-    """Return the change of all items from those of two parts, each with its standard error.
+def pooled(scored: Change, rest: Change, *, share: float, observations: int) -> Change:
+    """Pool the changes of two parts, with standard error.
 
-    An outcome may decide in which part its item is: the share of a part varies too, as in the whole.
+    An outcome may decide in which part its item is: the share of a part varies too, as in the
+    whole.
 
     Args:
         scored: Change of one part.
-        others: Change of the other part.
+        rest: Change of the other part.
         share: Share of the items that are in the first.
         observations: Number of independent items, or clusters of them, in both together.
     """
     return Change(
-        mean=share * scored.mean + (1 - share) * others.mean,
+        mean=share * scored.mean + (1 - share) * rest.mean,
         error=math.hypot(
             share * scored.error,
-            (1 - share) * others.error,
-            math.sqrt(share * (1 - share) / observations) * (scored.mean - others.mean),
+            (1 - share) * rest.error,
+            math.sqrt(share * (1 - share) / observations) * (scored.mean - rest.mean),
         ),
         observations=observations,
-    )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Shrunk:
-    """Changes of some groups, shrunk towards that of all.
-
-    Attributes:
-        p_value: Of "all groups changed alike", by Q; nan for fewer than two groups.
-        spread: Standard deviation tau of the true changes between groups, in the unit of the changes.
-        values: Shrunk changes, float64 [groups].
-    """
-
-    p_value: float
-    spread: float
-    values: Floats
-
-
-def shrunk(changes: Floats, errors: Floats, *, overall: float) -> Shrunk:
-    """Shrink the changes of some groups.
-
-    Args:
-        changes: Change of each group, float64 [groups].
-        errors: Their standard errors, above 0, float64 [groups].
-        overall: Change of all items.
-    """
-    if len(changes) < 2:
-        return Shrunk(p_value=math.nan, spread=0.0, values=changes)
-    weights = 1.0 / errors**2
-    freedom = len(changes) - 1
-    total = float(weights.sum())
-    q = float(weights @ (changes - float(weights @ changes) / total) ** 2)
-    between = max(0.0, (q - freedom) / (total - float(weights @ weights) / total))
-    values: Floats = overall + between / (between + errors**2) * (changes - overall)
-    return Shrunk(
-        p_value=float(special.chdtrc(freedom, q)), spread=math.sqrt(between), values=values
     )

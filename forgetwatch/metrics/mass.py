@@ -5,21 +5,24 @@
 
     m = sum_j exp(ll_j)        c_j = exp(ll_j) / m        ll_j: log-likelihood of option j
 
-The split is exact, and so is that of every change. A model that goes elsewhere loses mass: none of the options is what
-it would say now. A model that drifts keeps the mass and prefers another option. The two need unlike remedies, and the
-choice among the options shows the second alone. With several right options log c is the logarithm of their sum.
+The split is exact, and so is that of every change. A model that goes elsewhere loses mass: none of
+the options is what it would say now. A model that drifts keeps the mass and prefers another option.
+The two need unlike remedies, and the choice among the options shows the second alone. With several
+right options log c is the logarithm of their sum.
 
     mass KL           KL(Bern m || Bern m')                        all options against everything else
     conditional KL    KL(c || c') = sum_j c_j log(c_j / c'_j)      within the options
     weighted          m KL(c || c')
 
-Mass KL and weighted conditional KL are the parts of KL(before || after) that the options show (chain rule). The
-weighted ones say nothing where m is near 0: for options that are continuations of a prompt m has a median of 6e-4 on
-real models, and 7e-17 in a log of long answers. Changes of log m and log c are therefore plain means over the items.
+Mass KL and weighted conditional KL are the parts of KL(before || after) that the options show
+(chain rule). The weighted ones say nothing where m is near 0: for options that are continuations of
+a prompt m has a median of 6e-4 on real models, and 7e-17 in a log of long answers. Changes of log m
+and log c are therefore plain means over the items.
 
-The log-likelihoods are those of the options as they stand: no norm divides them and no temperature calibrates them,
-unlike in `metrics.log_score`, which uses the scores that decide. If the sum decides, the two agree on log c. They are
-not those of `option_mass` either, which counts other spellings of a letter and leaves out nested options.
+The log-likelihoods are those of the options as they stand: no norm divides them and no temperature
+calibrates them, unlike in `metrics.log_score`, which uses the scores that decide. If the sum
+decides, the two agree on log c. They are not those of `option_mass` either, which counts other
+spellings of a letter and leaves out nested options.
 
 Source: Balasubramanian and Kasiviswanathan 2026, arXiv 2603.12163, for the two ways of forgetting.
 """
@@ -50,7 +53,8 @@ class MassSplit:
         mass_after: The same, after.
         conditional_before: log c of the right options before.
         conditional_after: The same, after.
-        mass_kl: KL(Bern m || Bern m'); nan as well where the mass exceeds 1, or is 1 after and was not before.
+        mass_kl: KL(Bern m || Bern m'); nan as well where the mass exceeds 1, or is 1 after and was
+            not before.
         conditional_kl: KL(c || c').
     """
 
@@ -71,7 +75,7 @@ class MassSplit:
 
     @property
     def measured(self) -> Bools:
-        """True for the rows that have both parts on both sides; bool [rows]."""
+        """Rows with both parts on both sides, bool [rows]."""
         return np.isfinite(self.mass_before)
 
     def take(self, rows: NDArray[Any]) -> MassSplit:
@@ -92,7 +96,8 @@ class MassChanges:
         forgotten_conditional: Change of log c over the forgotten items; None likewise.
         mass_kl: KL(Bern m || Bern m'); None if no item has one.
         conditional_kl: KL(c || c').
-        weighted_conditional_kl: m KL(c || c') over the items whose options are letters; None without such items.
+        weighted_conditional_kl: m KL(c || c') over the items whose options are letters; None
+            without such items.
     """
 
     n: float
@@ -104,15 +109,18 @@ class MassChanges:
 
 
 def split(before: OptionScores, after: OptionScores) -> MassSplit | None:
-    """Split the log-likelihoods of the options of each row; None if no row can be split on both sides.
+    """Split the log-likelihoods of the options of each row.
 
-    A row is measured if it has equally many options on both sides, all with finite log-likelihoods, of which at least
-    one is right. The rows of both sides are the same items in the same order.
+    A row is measured if it has equally many options on both sides, all with finite log-likelihoods,
+    of which at least one is right. The rows of both sides are the same items in the same order.
 
     >>> side = lambda *p: OptionScores(np.array([2]), np.log(p), np.array([True, False]), np.log(p))
     >>> found = split(side(0.03, 0.01), side(0.003, 0.001))
     >>> found.mass_change.round(4), abs(found.conditional_change).round(4)
     (array([-2.3026]), array([0.]))
+
+    Returns:
+        The split, or None if no row can be split on both sides.
     """
     measured = _finite(before) & _finite(after) & (before.k == after.k)
     if not measured.any():
@@ -122,9 +130,10 @@ def split(before: OptionScores, after: OptionScores) -> MassSplit | None:
 
     def spread(values: Floats) -> Floats:
         """Return the values of the measured rows, nan for all others."""
-        found = np.full(len(measured), np.nan)
-        found[measured] = values
-        return found
+        # nan for rows that are not measured.
+        spread_values = np.full(len(measured), np.nan)
+        spread_values[measured] = values
+        return spread_values
 
     return MassSplit(
         mass_before=spread(mass),
@@ -135,11 +144,15 @@ def split(before: OptionScores, after: OptionScores) -> MassSplit | None:
 
 
 def mass_changes(
-    found: MassSplit, *, forgotten: Bools, cluster: Ints | None = None, samples: int = 1
+    parts: MassSplit, *, forgotten: Bools, cluster: Ints | None = None, samples: int = 1
 ) -> MassChanges | None:
-    """Return the means of the changes over all measured rows and over the forgotten ones; None if no row is measured.
+    """Mean changes over measured rows and over forgotten ones.
 
-    `forgotten` are the rows right before and wrong after, `letters` those whose options are letters; bool [rows].
+    `forgotten` are the rows right before and wrong after, `letters` those whose options are
+    letters; bool [rows].
+
+    Returns:
+        The means, or None if no row is measured.
     """
 
     def mean(values: Floats, rows: Bools | None = None) -> Change | None:
@@ -150,37 +163,37 @@ def mass_changes(
             else None
         )
 
-    mass, conditional = mean(found.mass_change), mean(found.conditional_change)
+    mass, conditional = mean(parts.mass_change), mean(parts.conditional_change)
     if mass is None or conditional is None:
         return None
     return MassChanges(
-        n=float(found.measured.sum()) / samples,
+        n=float(parts.measured.sum()) / samples,
         mass=mass,
         conditional=conditional,
-        forgotten_n=float((found.measured & forgotten).sum()) / samples,
-        forgotten_mass=mean(found.mass_change, forgotten),
-        forgotten_conditional=mean(found.conditional_change, forgotten),
+        forgotten_n=float((parts.measured & forgotten).sum()) / samples,
+        forgotten_mass=mean(parts.mass_change, forgotten),
+        forgotten_conditional=mean(parts.conditional_change, forgotten),
     )
 
 
 def _difference(before: Floats, after: Floats) -> Floats:
-    """Return after minus before; 0 where the sums of exponentials differ by their own rounding alone."""
+    # 0 where the sums of exponentials differ by their own rounding alone.
     change = after - before
     return np.where(np.abs(change) < _EXACT, 0.0, change)
 
 
 def _finite(options: OptionScores) -> Bools:
-    """Return True for rows of which all options have finite log-likelihoods, and one is right; bool [rows]."""
-    found = options.k > 0
+    # One of the options is right.
+    is_finite = options.k > 0
     if options.logprobs is None:
-        return np.zeros(len(found), bool)
-    row = np.repeat(np.arange(len(found)), options.k)
-    found[row[~np.isfinite(options.logprobs)]] = False
-    return found & (np.bincount(row[options.golds], minlength=len(found)) > 0)
+        return np.zeros(len(is_finite), bool)
+    row = np.repeat(np.arange(len(is_finite)), options.k)
+    is_finite[row[~np.isfinite(options.logprobs)]] = False
+    return is_finite & (np.bincount(row[options.golds], minlength=len(is_finite)) > 0)
 
 
 def _side(options: OptionScores) -> tuple[Floats, Floats]:
-    """Return the logarithms of m and of c of right options [rows]."""
+    # Logarithms of m and of c of the right options.
     logprobs, golds = OptionScores(options.k, np.asarray(options.logprobs), options.golds).dense()
     mass = np.asarray(logsumexp(logprobs, axis=1))
     right = np.asarray(logsumexp(np.where(golds, logprobs, -np.inf), axis=1))

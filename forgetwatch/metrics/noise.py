@@ -22,24 +22,31 @@ class Null:
     null_gained: float
 
 
-def null(before: Bools, again: Floats, *, samples: int = 1) -> Null | None:
-    """Count the flips between two measurements of the same weights; None if nothing was measured twice.
+def null(before: Bools, repeated: Floats, *, samples: int = 1) -> Null | None:
+    """Count the flips between two measurements of the same weights.
 
-    `again` is 1 where the second measurement is right, 0 where wrong, nan without an outcome, float64 [rows].
+    `again` is 1 where the second measurement is right, 0 where wrong, nan without an outcome,
+    float64 [rows].
+
+    Returns:
+        The counts, or None if nothing was measured twice.
     """
-    measured = np.isfinite(again)
+    measured = np.isfinite(repeated)
     if not measured.any():
         return None
-    flips = count_cells(before[measured], again[measured] == 1, samples=samples)
+    flips = count_cells(before[measured], repeated[measured] == 1, samples=samples)
     number = over_samples(int(measured.sum()), samples)
     return Null(measured=number, null_lost=flips.forgotten, null_gained=flips.gained)
 
 
 def noise_floor(before: Bools, after: Bools, item: Ints, *, samples: int) -> float | None:
-    """Return the share of items that flip 1->0, and as many 0->1, by sampled decoding alone; None for a single sample.
+    """Share of items that flip by sampled decoding alone.
 
-    It is (W + W')/4, W the share of items on which two samples of one model disagree, over all pairs of samples.
-    `item` is the code of each row's item, int64 [rows]; every item has `samples` rows.
+    1->0, and as many 0->1; None for a single sample.
+
+    It is (W + W')/4, W the share of items on which two samples of one model disagree, over all
+    pairs of samples. `item` is the code of each row's item, int64 [rows]; every item has `samples`
+    rows.
     """
     if samples < 2 or not item.size:
         return None

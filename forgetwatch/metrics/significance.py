@@ -6,13 +6,15 @@
     alarm_level            p-value at which a look raises an alarm
     smallest_loss          smallest net loss with such a p-value
 
-The null of all of them is "no net change", not "no change": a model that forgets as much as it gains gives no evidence
-and raises no such alarm. The number of known and lost items, and the log score, show that change.
+The null of all of them is "no net change", not "no change": a model that forgets as much as it
+gains gives no evidence and raises no such alarm. The number of known and lost items, and the log
+score, show that change.
 
-With twenty looks at ten categories, one of two hundred p-values is small by chance alone. So an alarm is raised at a
-look whose one-sided p-value is at most alpha/(G T), with T looks planned and G groups watched, or alpha/(G t(t+1)) at
-the t-th look if T is unknown. The level is a union bound: whatever the dependence between looks and groups, an
-unchanged model raises any alarm in at most alpha of runs. `comparing.trajectory` chooses the test.
+With twenty looks at ten categories, one of two hundred p-values is small by chance alone. So an
+alarm is raised at a look whose one-sided p-value is at most alpha/(G T), with T looks planned and G
+groups watched, or alpha/(G t(t+1)) at the t-th look if T is unknown. The level is a union bound:
+whatever the dependence between looks and groups, an unchanged model raises any alarm in at most
+alpha of runs. `comparing.trajectory` chooses the test.
 """
 
 from __future__ import annotations
@@ -32,10 +34,13 @@ EXACT_WORK: Final = 10**8
 
 
 def mcnemar(forgotten: int, gained: int, *, mid: bool = True) -> float:
-    """Return two-sided p-value of "no net change" by McNemar's test on the discordant pairs; mid-p unless `mid` is off.
+    """Two-sided p-value of "no net change" by McNemar's test.
 
-    1 if nothing flipped. The exact test is conservative; mid-p rejects at most 5.0 % of unchanged models at the 5 %
-    level, in exact calculation over a random number of flips (Fagerland, Lydersen and Laake 2013).
+    On the discordant pairs; mid-p unless `mid` is off.
+
+    1 if nothing flipped. The exact test is conservative; mid-p rejects at most 5.0 % of unchanged
+    models at the 5 % level, in exact calculation over a random number of flips (Fagerland, Lydersen
+    and Laake 2013).
 
     >>> round(mcnemar(9, 21), 6), round(mcnemar(9, 21, mid=False), 6)
     (0.029449, 0.042774)
@@ -49,7 +54,9 @@ def mcnemar(forgotten: int, gained: int, *, mid: bool = True) -> float:
 
 
 def loss_p_value(forgotten: int, gained: int, *, mid: bool = False) -> float:
-    """Return the one-sided p-value of "no net loss" by McNemar's exact test, or mid-p.
+    """One-sided p-value of "no net loss" by McNemar's test.
+
+    Exact, or mid-p.
 
     Without flips 1, and 1/2 for mid-p.
 
@@ -62,7 +69,6 @@ def loss_p_value(forgotten: int, gained: int, *, mid: bool = False) -> float:
 
 
 def _half_binomial(count: int, n: int) -> float:
-    """Return the probability of `count` heads among n fair coins."""
     log_ways = special.gammaln(n + 1) - special.gammaln(count + 1) - special.gammaln(n - count + 1)
     return math.exp(float(log_ways) - n * math.log(2))
 
@@ -76,12 +82,14 @@ class SignFlip:
 
 
 def sign_flip(change: Ints, cluster: Ints, *, exact_work: int = EXACT_WORK) -> SignFlip:
-    """Test "no net change" and "no net loss" where rows come in clusters that flip together.
+    """Test "no net change" and "no net loss" for clustered rows.
 
-    Under the null each cluster's summed change is as likely as its opposite. The distribution of the total over all
-    signs is exact up to `EXACT_WORK`; beyond, it is normal with the same variance, the one-sided p-value with half a
-    step added. With one item per cluster it is McNemar's test. Few clusters cannot reject: three that all lost give
-    .125.
+    Rows of a cluster flip together.
+
+    Under the null each cluster's summed change is as likely as its opposite. The distribution of
+    the total over all signs is exact up to `EXACT_WORK`; beyond, it is normal with the same
+    variance, the one-sided p-value with half a step added. With one item per cluster it is
+    McNemar's test. Few clusters cannot reject: three that all lost give .125.
 
     `change` is right after minus right before, -1, 0 or 1, int64 [rows].
     """
@@ -92,7 +100,8 @@ def sign_flip(change: Ints, cluster: Ints, *, exact_work: int = EXACT_WORK) -> S
         return SignFlip(p_value=1.0, loss_p_value=1.0)
     sizes = np.abs(sums).astype(np.int64)
     if len(sizes) * int(sizes.sum()) > exact_work:
-        # All totals are multiples of the sizes' divisor: half of it corrects the normal tail for the steps.
+        # All totals are multiples of the sizes' divisor: half of it corrects the normal tail for
+        # the steps.
         spread, half_step = math.sqrt(float(sums @ sums)), float(np.gcd.reduce(sizes))
         at_most = float(special.ndtr((total + half_step) / spread))
         return SignFlip(p_value=float(2 * special.ndtr(-abs(total) / spread)), loss_p_value=at_most)
@@ -114,7 +123,7 @@ def sign_flip(change: Ints, cluster: Ints, *, exact_work: int = EXACT_WORK) -> S
 def alarm_level(
     look: int, *, groups: int, planned: int | None = None, alpha: float = 0.05
 ) -> float:
-    """Return the p-value at and below which a look raises an alarm.
+    """P-value at and below which a look raises an alarm.
 
     Args:
         look: Number of the look after the baseline, from 1.
@@ -127,13 +136,16 @@ def alarm_level(
     """
     if look < 1 or groups < 1 or (planned is not None and look > planned):
         raise ValueError(
-            f"needed 1 <= look <= planned and a group, got look {look} of {planned}, {groups} groups"
+            f"needed 1 <= look <= planned and a group, got look {look} of {planned}, {groups} "
+            "groups"
         )
     return alpha / (groups * (planned if planned is not None else look * (look + 1)))
 
 
 def smallest_loss(flips: int, level: float) -> float:
-    """Return the smallest net loss, in items, with a one-sided exact p-value up to `level` among `flips` flips.
+    """Smallest net loss with a p-value up to `level`.
+
+    In items, one-sided and exact, among `flips` flips.
 
     nan if even the loss of every flipped item gives a larger p-value.
 

@@ -4,43 +4,38 @@
     right before     retained       forgotten        1->1   1->0
     wrong before     gained         missed           0->1   0->0
 
-Rates are shares of all n items unless the name says otherwise: some of the literature divides 1->0 by the items that
-were right before (here `forgetting_relative`). In continual learning "backward transfer" is a signed change of task
-accuracy; here it is the share of 0->1 items (Harmon et al. 2025, arXiv 2510.17776), and the signed number is
-`net_change`.
+Rates are shares of all n items unless the name says otherwise: some of the literature divides 1->0
+by the items that were right before (here `forgetting_relative`). In continual learning "backward
+transfer" is a signed change of task accuracy; here it is the share of 0->1 items (Harmon et al.
+2025, arXiv 2510.17776), and the signed number is `net_change`.
 
     right[0]   the baseline            forgotten             right at the baseline, wrong at this look
     right[1]   the first look          ever forgotten        right at the baseline, wrong at some look so far
     ...                                regained              ever forgotten before, right at this look
     right[T]   the last look           forgetting event      right at one look, wrong at the next
 
-Every count of "ever" or "some" grows with the number of looks by noise alone. `guesser_history` gives the reference for
-each: the same count of a model that only guesses, afresh at each look.
-
-**Alike.** Did several sets of items change alike? A randomisation test.
-
-    D = sum over sets of w (mean change of set w - mean of all)^2, w = n / variance of the set (Welch)
-    p = (1 + number of exchanges whose D is as large) / (1 + number of exchanges)
-
-The sets of the items of each stratum are exchanged at random. Where sets were given to the items at random within the
-strata, the test has its level for any number of items and any changes. Each term is divided by its own variance, so
-that it nearly keeps the level for sets of unlike sizes and noise. Within a stratum that holds one item in several sets,
-such as a question in several wordings, that needs exchangeable sets under the null.
-Source: Fisher 1935; Pitman 1937.
+Every count of "ever" or "some" grows with the number of looks by noise alone. `guesser_history`
+gives the reference for each: the same count of a model that only guesses, afresh at each look.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Bools = NDArray[np.bool_]
+
+
 Ints = NDArray[np.int64]
+
+
 Floats = NDArray[np.float64]
+
+
 Counts = NDArray[Any]
 
 
@@ -70,31 +65,46 @@ class Cells:
 
     @property
     def forgetting(self) -> float:
-        """Share of items that were right before and are wrong after, 0 to 1; nan for no items."""
+        """Share of items right before and wrong after, 0 to 1.
+
+        nan for no items.
+        """
         return ratio(self.forgotten, self.n)
 
     @property
     def backward_transfer(self) -> float:
-        """Share of items that were wrong before and are right after, 0 to 1; nan for no items."""
+        """Share of items wrong before and right after, 0 to 1.
+
+        nan for no items.
+        """
         return ratio(self.gained, self.n)
 
     @property
     def net_change(self) -> float:
-        """Accuracy after minus accuracy before, -1 to 1; nan for no items."""
+        """Accuracy after minus accuracy before, -1 to 1.
+
+        nan for no items.
+        """
         return ratio(self.gained - self.forgotten, self.n)
 
     @property
     def retention(self) -> float:
-        """Share of the items right before that are still right, 0 to 1; nan if none was right before."""
+        """Share of the right items that stay right, 0 to 1.
+
+        nan if none was right before.
+        """
         return ratio(self.retained, self.retained + self.forgotten)
 
     @property
     def forgetting_relative(self) -> float:
-        """Share of the items right before that are wrong now, 0 to 1; nan if none was right before."""
+        """Share of the right items that are wrong now, 0 to 1.
+
+        nan if none was right before.
+        """
         return ratio(self.forgotten, self.retained + self.forgotten)
 
     def scaled(self, n: float) -> Cells:
-        """Return the cells with the same shares among another number of items."""
+        """Cells with the same shares among another number of items."""
         factor = n / self.n if self.n else 0.0
         return Cells(
             retained=self.retained * factor,
@@ -117,12 +127,12 @@ def count_cells(before: Bools, after: Bools, *, samples: int = 1) -> Cells:
 
 
 def ratio(part: float, whole: float) -> float:
-    """Return the quotient of two counts; nan if the whole is 0."""
+    """Quotient of two counts; nan if the whole is 0."""
     return part / whole if whole else math.nan
 
 
 def over_samples(count: float, samples: int) -> float:
-    """Return the number of items for a number of rows.
+    """Number of items for a number of rows.
 
     The mean over the samples of an item; a whole number for one sample.
     """
@@ -141,8 +151,8 @@ class ItemHistory:
         regained: Forgotten at an earlier look and right now [looks].
         events: Forgetting events of each row (Toneva et al. 2019), int64 [rows].
         never_forgotten: Number of items that were right at some look and have no forgetting event.
-        temporal_forgetting: Share of items right at some look, the baseline included, and wrong at the last
-            (Li et al. 2025, arXiv 2505.20196), 0 to 1; nan for no items.
+        temporal_forgetting: Share of items right at some look, the baseline included, and wrong at
+            the last (Li et al. 2025, arXiv 2505.20196), 0 to 1; nan for no items.
     """
 
     items: float
@@ -181,6 +191,7 @@ def item_history(right: Bools, *, samples: int = 1) -> ItemHistory:
 
     def count(rows: Any) -> Any:
         """Return the number of items in rows [..., rows]."""
+        # Over rows [..., rows].
         return over_samples(rows.sum(axis=-1), samples)
 
     return ItemHistory(
@@ -199,21 +210,22 @@ def item_history(right: Bools, *, samples: int = 1) -> ItemHistory:
 class GuesserHistory:
     """Expected history of a model that guesses uniformly and afresh at each look. Shares of the items, 0 to 1.
 
-    All are nan if there is no item, or the chance of a guess is unknown. Open answers are never guessed right, and
-    count among the items. Guesses that persist from look to look give less.
+    All are nan if there is no item, or the chance of a guess is unknown. Open answers are never
+    guessed right, and count among the items. Guesses that persist from look to look give less.
 
     Attributes:
-        newly_forgotten: Right at the look before and wrong now, (1/k)(1-1/k), float64 [looks]. Also the share
-            forgotten, and the share gained, since the baseline.
+        newly_forgotten: Right at the look before and wrong now, (1/k)(1-1/k), float64 [looks]. Also
+            the share forgotten, and the share gained, since the baseline.
         newly_regained: Right at some earlier look, wrong at the look before and right now,
             (1 - (1-1/k)^(t-1)) (1/k)(1-1/k), float64 [looks].
-        ever_forgotten: Right at the baseline and wrong at some look so far, (1/k)(1 - k^-t), float64 [looks]. It tends
-            to 1/k.
-        regained: Forgotten at an earlier look and right now, (1/k)(1/k)(1 - k^-(t-1)), float64 [looks].
+        ever_forgotten: Right at the baseline and wrong at some look so far, (1/k)(1 - k^-t),
+            float64 [looks]. It tends to 1/k.
+        regained: Forgotten at an earlier look and right now, (1/k)(1/k)(1 - k^-(t-1)), float64
+            [looks].
         events: Forgetting events per item over the whole run, T (1/k)(1-1/k).
         never_forgotten: Share of items right at some look and without a forgetting event.
-        temporal_forgetting: Right at some checkpoint and wrong at the last, (1-1/k)(1 - (1-1/k)^T): 18.75 % at k = 4
-            with one look after the baseline, 69.4 % with nine.
+        temporal_forgetting: Right at some checkpoint and wrong at the last, (1-1/k)(1 - (1-1/k)^T):
+            18.75 % at k = 4 with one look after the baseline, 69.4 % with nine.
     """
 
     newly_forgotten: Floats
@@ -226,10 +238,11 @@ class GuesserHistory:
 
 
 def guesser_history(chance: Floats, *, looks: int) -> GuesserHistory:
-    """Compute the expected history of a model that only guesses.
+    """Expected history of a model that only guesses.
 
     Args:
-        chance: Probability that a guess is right, 1/k for most items, 0 for open answers, float64 [items].
+        chance: Probability that a guess is right, 1/k for most items, 0 for open answers, float64
+            [items].
         looks: Looks after the baseline, T.
 
     >>> round(guesser_history(np.array([1 / 4]), looks=9).temporal_forgetting, 3)
@@ -239,12 +252,14 @@ def guesser_history(chance: Floats, *, looks: int) -> GuesserHistory:
         chance, return_counts=True
     )  # items with the same chance share one formula
     look = np.arange(1, looks + 1)[:, None]
-    # A history without an event is wrong up to some look and right from there on: j wrong, then 1 + T - j right.
+    # A history without an event is wrong up to some look and right from there on: j wrong, then 1 +
+    # T - j right.
     wrong_first = np.arange(looks + 1)[:, None]
     no_event = np.sum((1 - right) ** wrong_first * right ** (1 + looks - wrong_first), axis=0)
 
     def mean(shares: Floats) -> Floats:
         """Return the mean over the items of shares by chance [..., chances]."""
+        # Shares by chance are [..., chances].
         means: Floats = (
             shares @ counts / counts.sum() if chance.size else np.full(shares.shape[:-1], math.nan)
         )
@@ -259,45 +274,3 @@ def guesser_history(chance: Floats, *, looks: int) -> GuesserHistory:
         never_forgotten=float(mean(no_event)),
         temporal_forgetting=float(mean((1 - right) * (1 - (1 - right) ** looks))),
     )
-
-
-EXCHANGES: Final = 999
-"""Random exchanges; the smallest p-value is one over one more."""
-
-_CLOSE: Final = 1e-12
-"""Relative difference of two sums in another order."""
-
-
-def equal_change_p_value(
-    changes: Floats, set_of: Ints, stratum: Ints, rng: np.random.Generator
-) -> float:
-    """Return the p-value of "all sets changed alike"; nan for fewer than two sets.
-
-    Args:
-        changes: Change of each item, float64 [rows].
-        set_of: Number of the set of each item, from 0 without gaps, int64 [rows].
-        stratum: Code of each item's stratum, within which sets are exchanged, int64 [rows].
-        rng: Generator of the exchanges.
-    """
-    sets = int(set_of.max()) + 1 if set_of.size else 0
-    if sets < 2:
-        return math.nan
-    order = np.argsort(stratum, kind="stable")
-    own, of, centred = set_of[order], stratum[order], changes[order] - changes.mean()
-    sizes, pooled = np.bincount(own, minlength=sets), float(centred.var())
-    if not pooled:  # all changed alike
-        return 1.0
-
-    def spread(given: Ints) -> float:
-        means, squares = (
-            np.bincount(given, weights=one, minlength=sets) / sizes for one in (centred, centred**2)
-        )
-        # One more item of the variance of all: a set in which nothing changed has some doubt too.
-        weight = sizes / (squares - means**2 + pooled / sizes)
-        return float(weight @ (means - weight @ means / weight.sum()) ** 2)
-
-    found, as_large = spread(own), 0
-    for _ in range(EXCHANGES):
-        # Sorted by stratum, then at random: the sets of a stratum in another order.
-        as_large += spread(own[np.argsort(of + rng.random(len(own)))]) >= found * (1 - _CLOSE)
-    return (1 + as_large) / (1 + EXCHANGES)

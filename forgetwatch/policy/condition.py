@@ -8,10 +8,10 @@
     drift.probe.kl_sampled>0.05          drift of the model from its base, in nats a token
     history.ever_forgotten>40            a count over all looks of a run
 
-A condition whose quantity is unknown or undefined is an error, never a pass. So are one that can never hold, such as
-``forgetting>5`` of a share, one with a limit below every value, such as ``forgetting>-5%``, and a percentage of what is
-not a share: the number is of another unit than was meant. The finding of one that holds of every value, such as
-``n>=0``, says so.
+A condition whose quantity is unknown or undefined is an error, never a pass. So are one that can
+never hold, such as ``forgetting>5`` of a share, one with a limit below every value, such as
+``forgetting>-5%``, and a percentage of what is not a share: the number is of another unit than was
+meant. The finding of one that holds of every value, such as ``n>=0``, says so.
 """
 
 from __future__ import annotations
@@ -102,11 +102,12 @@ class Condition:
             limit = parse_fraction(match["limit"])
         except ValueError as error:
             raise GateError(
-                f"gate {text!r:.80}: needed [[category:|task:]NAME.]quantity OP number with OP one of > >= < <=, "
+                f"gate {text!r:.80}: needed [[category:|task:]NAME.]quantity OP number with OP "
+                "one of > >= < <=, "
                 "as in category:Math.forgetting>0.05"
             ) from error
         parts = match["left"].split(".")
-        named = [".".join(parts[start:]) for start in range(len(parts))]
+        readings = [".".join(parts[start:]) for start in range(len(parts))]
         if match["left"] in INTERVALS:  # not a group of the name before the last dot
             ends = f"{match['left']}_low and {match['left']}_high"
             remedy = (
@@ -115,8 +116,8 @@ class Condition:
                 else "a gate needs one number"
             )
             raise GateError(f"gate {text!r}: {match['left']} is an interval; {remedy}")
-        quantities = [name for name in named if name in QUANTITIES]
-        quantities += named[:1] if match["left"] in BEYOND_GROUPS else []
+        quantities = [name for name in readings if name in QUANTITIES]
+        quantities += readings[:1] if match["left"] in BEYOND_GROUPS else []
         if not quantities:
             near = did_you_mean(match["left"], BEYOND_GROUPS) or did_you_mean(parts[-1], QUANTITIES)
             remedy = (
@@ -127,7 +128,8 @@ class Condition:
         condition = cls(
             text=text.strip(), left=match["left"], op=match["op"], limit=limit, bound=bound
         )
-        # `chance.n` is also the n of a category named chance: a fault counts if every reading has one.
+        # `chance.n` is also the n of a category named chance: a fault counts if every reading has
+        # one.
         faults = [
             condition._fault(name, in_percent=match["limit"].endswith("%")) for name in quantities
         ]
@@ -136,9 +138,11 @@ class Condition:
         return condition
 
     def named(self) -> tuple[str | None, Self]:
-        """Return the group that it names with its level, ``all`` if it names none, and the condition on that group.
+        """Split off a group named with level.
 
-        None for a group without its level.
+        Returns:
+            The group, ``all`` if none is named, None for a group without level; and the condition
+            on that group.
         """
         if self.left in BEYOND_GROUPS or self.left in QUANTITIES:
             return ALL, self
@@ -148,9 +152,12 @@ class Condition:
         return of if of == ALL or ":" in of else None, replace(self, left=quantity)
 
     def about(self, comparison: Comparison) -> tuple[str, Self]:
-        """Return the group that it names, as ``all`` or ``LEVEL:NAME``, and the condition on that group.
+        """Split off the group that the condition names.
 
         Names of groups may hold dots and look like quantities, so every reading is tried.
+
+        Returns:
+            The group, as ``all`` or ``LEVEL:NAME``; and the condition on that group.
 
         Raises:
             GateError: If there is no such group, or several.
@@ -169,7 +176,7 @@ class Condition:
         *,
         group: Group | None = None,
     ) -> float:
-        """Return the value of the quantity in a group, by default in the one that the condition names.
+        """Measure the quantity in a group.
 
         Args:
             comparison: The comparison; of a run, its last look against its baseline.
@@ -183,20 +190,29 @@ class Condition:
             return self._beyond_groups(comparison, trajectory)
         quantity = self.left
         if group is None:
-            level, name, quantity = self.reading((one.level, one.name) for one in comparison.groups)
-            group = next(one for one in comparison.groups if (one.level, one.name) == (level, name))
+            level, name, quantity = self.reading(
+                (group.level, group.name) for group in comparison.groups
+            )
+            group = next(
+                group for group in comparison.groups if (group.level, group.name) == (level, name)
+            )
         values = group_values(group)
         value = value_at(values, quantity)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
-            known = [name for name, number in values.items() if isinstance(number, (int, float))]
+            numbers = [name for name, number in values.items() if isinstance(number, (int, float))]
             raise GateError(
-                f"gate {self.text!r}: {quantity!r} has no number in {group.name!r}; there are {', '.join(known[:6])}"
+                f"gate {self.text!r}: {quantity!r} has no number in {group.name!r}; there are "
+                f"{', '.join(numbers[:6])}"
             )
         return value
 
     @property
     def interval(self) -> str | None:
-        """Name of the interval of its quantity; None without one."""
+        """Name of the interval of the quantity.
+
+        Returns:
+            The name, or None without an interval.
+        """
         name = f"{self.left}_interval"
         # The interval of `known_lost` is about the share.
         return (
@@ -205,11 +221,14 @@ class Condition:
 
     @property
     def counts_unmeasured(self) -> bool:
-        """True if the quantity is a number also where no item was scored on both sides."""
+        """Is the quantity a number without items on both sides?"""
         return self.left in _COUNTS
 
     def is_open(self, group: Group) -> bool:
-        """Return True if answers without an outcome on one side bound the quantity, which does not include them."""
+        """Do answers missing on one side bound the quantity?
+
+        Such answers are not included in the quantity.
+        """
         if self.left in BEYOND_GROUPS:
             return False
         name = (
@@ -219,26 +238,33 @@ class Condition:
         return group.vanished_share > VANISHED_SHARE_NOTED and is_of_answers
 
     def is_met_by(self, number: float) -> bool:
-        """Return True if a number meets the condition."""
+        """Does a number meet the condition?"""
         return _OPERATORS[self.op](number, self.limit)
 
     def always_holds(self) -> bool:
-        """Return True if every value of the quantity meets the condition, as 0 meets ``n>=0``."""
+        """Does every value of the quantity meet the condition?
+
+        0 always meets ``n>=0``.
+        """
         known = (*QUANTITIES, *BEYOND_GROUPS)
         names = [name for name in known if self.left == name or self.left.endswith(f".{name}")]
         ends = [range_of(name) for name in names]
         return all(self.is_met_by(low if self.op.startswith(">") else high) for low, high in ends)
 
     def _fault(self, quantity: str, *, in_percent: bool) -> str | None:
-        """Return why the condition decides nothing about a quantity, with the remedy; None if there is none."""
         unit, (low, high) = unit_of(quantity), range_of(quantity)
-        group, other, limit = self.left[: -len(quantity)], _SAME_AS.get(quantity), f"{self.limit:g}"
+        group, same_as, limit = (
+            self.left[: -len(quantity)],
+            _SAME_AS.get(quantity),
+            f"{self.limit:g}",
+        )
         if in_percent and unit != "share":
             percent = f"{100 * self.limit:g}"
             remedy = f"needed a number, as in {self.left}{self.op}{percent if unit == 'count' else limit}"
-            remedy += f", or the share {group}{other}{self.op}{percent}%" if other else ""
+            remedy += f", or the share {group}{same_as}{self.op}{percent}%" if same_as else ""
             return f"{quantity} is {_UNITS[unit]}, not a share; {remedy}"
-        # If the largest value does not meet `>`, none does; if the smallest does, all do. For `<` it is the reverse.
+        # If the largest value does not meet `>`, none does; if the smallest does, all do. For `<`
+        # it is the reverse.
         most, least = (high, low) if self.op.startswith(">") else (low, high)
         can_hold, must_hold = self.is_met_by(most), self.is_met_by(least) and self.limit != least
         if can_hold and not must_hold and not (unit == "share" and abs(self.limit) > 1):
@@ -246,7 +272,7 @@ class Condition:
         remedy = "needed a limit inside that range"
         if unit == "share" and 1 < abs(self.limit) <= 100:
             remedy = f"needed a fraction or a percentage, as in {self.left}{self.op}{limit}%"
-            remedy += f", or the count {group}{other}{self.op}{limit}" if other else ""
+            remedy += f", or the count {group}{same_as}{self.op}{limit}" if same_as else ""
         ends = (
             f"{low:g} to {high:g}"
             if unit == "share"
@@ -254,30 +280,31 @@ class Condition:
             if math.isfinite(high)
             else "at least 0"
         )
-        # A ratio of differences has no range; beyond 1 it is as good as certain on which side of the limit it is.
-        what = "always fail" if must_hold or (can_hold and self.is_met_by(0.0)) else "never fail"
-        return f"{quantity} is {_UNITS[unit]}, {ends}: the gate would {what}; {remedy}"
+        # A ratio of differences has no range; beyond 1 it is as good as certain on which side of
+        # the limit it is.
+        outcome = "always fail" if must_hold or (can_hold and self.is_met_by(0.0)) else "never fail"
+        return f"{quantity} is {_UNITS[unit]}, {ends}: the gate would {outcome}; {remedy}"
 
     def _beyond_groups(self, comparison: Comparison, trajectory: Trajectory | None) -> float:
-        """Return the number of the drift of a look, or of the history of a run."""
         measure, _, rest = self.left.partition(".")
-        found: object
+        source: object
         if measure == HISTORY.key:
-            found = None if trajectory is None else trajectory[HISTORY]
+            source = None if trajectory is None else trajectory[HISTORY]
             needed = "a run with a look after its baseline (forgetwatch report)"
         else:
             name = rest.partition(".")[0]
-            found = (comparison[DRIFT] or {}).get(name)
+            source = (comparison[DRIFT] or {}).get(name)
             needed = f"a drift that was measured after the {name} prompts (--drift)"
-        value = None if found is None else BEYOND_GROUPS[self.left].read(found)
+        value = None if source is None else BEYOND_GROUPS[self.left].read(source)
         if value is None or math.isnan(value):
             raise GateError(f"gate {self.text!r}: {self.left} has no number; needed {needed}")
         return value
 
     def reading(self, groups: Iterable[tuple[str, str]]) -> tuple[str, str, str]:
-        """Return level and name of the group that the condition names, and its quantity; the name may be ``*``.
+        """Find level, name and quantity of the condition.
 
-        Names of groups may hold dots and look like quantities, so every reading is tried; more than one is an error.
+        Names of groups may hold dots and look like quantities, so every reading is tried; more than
+        one is an error.
 
         Args:
             groups: Level and name of each group that there is.
@@ -295,22 +322,24 @@ class Condition:
         readings += [
             (at, name, rest[len(name) + 1 :]) for at, name in there if rest.startswith(f"{name}.")
         ]
-        readings = [one for one in readings if one[2] in QUANTITIES]
+        readings = [reading for reading in readings if reading[2] in QUANTITIES]
         if not readings:
             names = [f"{at}:{name}" for at, name in there if level or at == "category"]
-            # The quantity after the last dot is known, since a condition with another is refused when it is read.
+            # The quantity after the last dot is known, since a condition with another is refused
+            # when it is read.
             near = did_you_mean(f"{level or 'category'}:{rest.rpartition('.')[0]}", names)
             raise GateError(
                 f"gate {self.text!r}: no such group{near}; the groups are all, {', '.join(names)}"
             )
         if not level and len(readings) > 1:  # "all." is always the whole
             readings = [
-                one for one in readings if one[0] == ALL and rest.startswith("all.")
+                reading for reading in readings if reading[0] == ALL and rest.startswith("all.")
             ] or readings
         if len(readings) > 1:
             meant = " or ".join(f"{quantity} of {at} {name!r}" for at, name, quantity in readings)
             raise GateError(
-                f"gate {self.text!r} may mean {meant}; write all., category: or task: before the name"
+                f"gate {self.text!r} may mean {meant}; write all., category: or task: before "
+                "the name"
             )
         return readings[0]
 
@@ -324,7 +353,9 @@ _WITH_VANISHED: Final = frozenset(
 
 
 def parse_fraction(text: str) -> float:
-    """Parse a number, or a percentage as a fraction: 0.7% is exactly 0.007.
+    """Parse a number, or a percentage as a fraction.
+
+    0.7% is exactly 0.007.
 
     Raises:
         ValueError: If the text is neither, or not finite, or its digits are not 0 to 9.

@@ -1,16 +1,17 @@
 """A policy applied to two models: the answer to each limit, and the answer of all.
 
     FAIL          a critical or supporting limit fails
-    INCONCLUSIVE  a critical limit is unclear or missing, or more supporting ones than the policy allows
+    INCONCLUSIVE  a critical limit is unclear or missing, or more supporting ones than allowed
     PASS          otherwise
 
-All intervals of critical and supporting limits hold together: of m limits each has the level 1 - error/m, so that a
-model whose answers changed by chance alone fails in at most that share, however many limits there are. Advisory limits
-have the same level. The limit ``verdict`` answers as the verdict does, at the verdict's own level, and shares no error.
+All intervals of critical and supporting limits hold together: of m limits each has the level 1 -
+error/m, so that a model whose answers changed by chance alone fails in at most that share, however
+many limits there are. Advisory limits have the same level. The limit ``verdict`` answers as the
+verdict does, at the verdict's own level, and shares no error.
 
-A limit shows what a leg of the verdict would (`comparing.verdict.Leg.shows`), or that it is missing, which means not
-measured, or excused until a day. The answer is a line of its own beside the verdict, and never changes its word. Of a
-run whose end was not measured nothing passes.
+A limit shows what a leg of the verdict would (`comparing.verdict.Leg.shows`), or that it is
+missing, which means not measured, or excused until a day. The answer is a line of its own beside
+the verdict, and never changes its word. Of a run whose end was not measured nothing passes.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from typing import Final, Literal, cast
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch.comparing.checks import OnMismatch, select
+from forgetwatch.comparing.checks import OnMismatch
 from forgetwatch.comparing.comparison import Comparison, compare
 from forgetwatch.comparing.decision import Decision, at_start, decide, decide_run, unmeasured
 from forgetwatch.comparing.groups import Group, Level, group_values
+from forgetwatch.comparing.subset import select
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import (
     SMALL_LOSS,
@@ -42,7 +44,6 @@ from forgetwatch.comparing.verdict import (
     worst,
 )
 from forgetwatch.errors import GateError, did_you_mean, some_of
-from forgetwatch.item import SHIPPED
 from forgetwatch.measures.estimate import NET_ESTIMATE
 from forgetwatch.measures.quantities import range_of, value_at
 from forgetwatch.metrics.intervals import Interval
@@ -52,6 +53,7 @@ from forgetwatch.policy.policy import MustPass, Policy, Rule, Selection, Tier
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.text import one_line
+from forgetwatch.wording import SHIPPED
 
 _CLOSE: Final = 1e-9
 """Gain of a metric that rounding alone makes."""
@@ -83,7 +85,8 @@ class Ruling:
         value: The value; None if not measured.
         interval: Its interval; None without one.
         items: Number of items of the group; None where it is of no group.
-        excused: Reason and last day of an exception that holds; empty without one. Then it does not decide.
+        excused: Reason and last day of an exception that holds; empty without one. Then it does not
+            decide.
         note: What else a reader should know, such as an exception that has ended.
         of_gain: True if it is a limit on a gain, so that no loss fails it.
     """
@@ -103,12 +106,12 @@ class Ruling:
 
     @property
     def decides(self) -> bool:
-        """True if it takes part in the answer of the policy."""
+        """Does the ruling take part in the policy's answer?"""
         return self.tier != "advisory" and not self.excused
 
     @property
     def line(self) -> str:
-        """The limit and what was measured in one line."""
+        """The limit and what was measured, in one line."""
         return f"{self.what} {self.measured} ({self.limit}): {self.word}" + (
             f"; {self.note}" if self.note else ""
         )
@@ -139,7 +142,7 @@ class PolicyResult:
     @property
     def answer(self) -> Answer:
         """The answer of all limits."""
-        answers = {one.answer for one in self.rulings if one.decides}
+        answers = {ruling.answer for ruling in self.rulings if ruling.decides}
         if "FAIL" in answers:
             return "FAIL"
         # What nothing was measured for does not pass.
@@ -147,37 +150,45 @@ class PolicyResult:
 
     @property
     def line(self) -> str:
-        """The answer and the limits that make it so, in one line."""
+        """The answer and the limits that decide, in one line."""
         parts = [
             *([self.unmeasured] if self.unmeasured else []),
-            *(one.line for one in self.deciding),
+            *(ruling.line for ruling in self.deciding),
         ]
         return f"gate {self.answer}: {'; '.join(parts)}"
 
     @property
     def _open(self) -> tuple[Ruling, ...]:
-        """The limits that leave the answer open: critical ones, and supporting ones if they are more than allowed."""
-        found = [
-            one for one in self.rulings if one.decides and one.answer in ("INCONCLUSIVE", "MISSING")
+        # Critical limits, and supporting ones if they are more than allowed.
+        undecided = [
+            ruling
+            for ruling in self.rulings
+            if ruling.decides and ruling.answer in ("INCONCLUSIVE", "MISSING")
         ]
-        supporting = sum(one.tier == "supporting" for one in found)
+        supporting = sum(ruling.tier == "supporting" for ruling in undecided)
         allowed = self.policy.unclear is None or supporting <= self.policy.unclear
-        return tuple(one for one in found if one.tier == "critical" or not allowed)
+        return tuple(ruling for ruling in undecided if ruling.tier == "critical" or not allowed)
 
     @property
     def shown(self) -> tuple[Ruling, ...]:
-        """The limits of all items, and those of groups that do not simply hold."""
+        """Limits of all items, and limits of groups unless they hold."""
         return tuple(
-            one
-            for one in self.rulings
-            if one.answer != "PASS" or one.word == SMALL_LOSS or one.note or ":" not in one.what
+            ruling
+            for ruling in self.rulings
+            if ruling.answer != "PASS"
+            or ruling.word == SMALL_LOSS
+            or ruling.note
+            or ":" not in ruling.what
         )
 
     @property
     def deciding(self) -> tuple[Ruling, ...]:
-        """The limits that make the answer what it is; all that decide if it is PASS."""
-        deciding = tuple(one for one in self.rulings if one.decides)
-        failed = tuple(one for one in deciding if one.answer == "FAIL")
+        """Limits that make the answer what it is.
+
+        All that decide if the answer is PASS.
+        """
+        deciding = tuple(ruling for ruling in self.rulings if ruling.decides)
+        failed = tuple(ruling for ruling in deciding if ruling.answer == "FAIL")
         return deciding if self.answer == "PASS" else failed or self._open
 
 
@@ -211,7 +222,7 @@ class _Asked:
 
     @cached_property
     def decision(self) -> Decision:
-        """The verdict: of a run on its delivered look."""
+        """Verdict; of a run on the delivered look."""
         run = self.sides.trajectory
         if run is not None and run.final is self.comparison:
             return decide_run(run, self.tolerance, level=self.level)
@@ -236,38 +247,44 @@ def apply_policy(
         comparison: Their comparison, if it is known.
         today: The day on which exceptions hold; by default today, in UTC.
         looks: Number of looks that share the policy's error.
-        on_mismatch: What is done about items of one side alone, as in `compare`, where the policy has a subset.
+        on_mismatch: What is done about items of one side alone, as in `compare`, where the policy
+            has a subset.
         tolerance: Losses that the verdict tolerates.
 
     Raises:
         GateError: If a group does not exist, or an item that must pass is missing.
     """
-    whole, asked = comparison, sides
+    whole, measured_sides = comparison, sides
     if policy.subset != Selection():
         before, after = (
             select(side, **vars(policy.subset)) for side in (sides.before, sides.after)
         )
-        whole, asked = None, replace(sides, before=before, after=after)
+        whole, measured_sides = None, replace(sides, before=before, after=after)
     whole = (
-        compare(before=asked.before, after=asked.after, on_mismatch=on_mismatch)
+        compare(before=measured_sides.before, after=measured_sides.after, on_mismatch=on_mismatch)
         if whole is None
         else whole
     )
     day = datetime.now(UTC).date() if today is None else today
-    for one in policy.exemptions:
-        if not one.of.endswith(f":{EVERY}"):
-            _group(one.of, asked, whole)  # a name that does not exist is an error
-    rules = [_named(rule, asked, whole) for rule in policy.rules]
-    expanded = [(rule, group) for rule in rules for group in _groups_of(rule, asked, whole)]
+    for exemption in policy.exemptions:
+        if not exemption.of.endswith(f":{EVERY}"):
+            _group(exemption.of, measured_sides, whole)  # a name that does not exist is an error
+    rules = [_named(rule, measured_sides, whole) for rule in policy.rules]
+    expanded = [
+        (rule, group) for rule in rules for group in _groups_of(rule, measured_sides, whole)
+    ]
     sharing = sum(rule.tier != "advisory" and rule.has_interval for rule, _ in expanded)
     level = 1 - policy.error / max(sharing * looks, 1)
     judged = _Asked(
-        sides=asked, comparison=whole, tolerance=tolerance, level=1 - VERDICT_ERROR / max(looks, 1)
+        sides=measured_sides,
+        comparison=whole,
+        tolerance=tolerance,
+        level=1 - VERDICT_ERROR / max(looks, 1),
     )
     rulings = [
         _with_exception(_rule(rule, of, judged, level), of, policy, day) for rule, of in expanded
     ]
-    rulings += [_required(of, asked, whole) for of in policy.required]
+    rulings += [_required(of, measured_sides, whole) for of in policy.required]
     if policy.must_pass:
         rulings.append(_of_items(policy.must_pass, sides))
     return PolicyResult(
@@ -282,11 +299,7 @@ def apply_policy(
 
 
 def _named(rule: Rule, sides: Sides, comparison: Comparison) -> Rule:
-    """Return the limit with the group that its condition names; its quantity has a number there, or that is an error.
-
-    Raises:
-        GateError: If there is no such group, or the quantity is undefined there.
-    """
+    # A quantity without a number there is an error.
     if rule.of or rule.condition is None:
         return rule
     of, condition = rule.condition.about(comparison)
@@ -300,47 +313,38 @@ def _named(rule: Rule, sides: Sides, comparison: Comparison) -> Rule:
 
 
 def _groups_of(rule: Rule, sides: Sides, comparison: Comparison) -> list[str]:
-    """Return the groups that a limit is about; ``*`` names all with questions on any side, measured or not.
-
-    Raises:
-        GateError: If ``*`` names none in a critical limit, or tags without a probe.
-    """
+    # ``*`` names all groups with questions on any side, measured or not.
     level, _, name = rule.of.partition(":")
     if name != EVERY:
         return [rule.of]
     if level == "tag":
-        found = list(dict.fromkeys(tag for item in sides.probe or () for tag in item.tags))
+        names = list(dict.fromkeys(tag for item in sides.probe or () for tag in item.tags))
     else:
-        found = [group.name for group in comparison.by(cast(Level, level)).values() if group.n]
-        found += sorted(_names(sides, level) - {*found, ""})
-    if not found and (rule.tier == "critical" or level == "tag"):
+        names = [group.name for group in comparison.by(cast(Level, level)).values() if group.n]
+        names += sorted(_names(sides, level) - {*names, ""})
+    if not names and (rule.tier == "critical" or level == "tag"):
         needed = (
             "name the probe, which has the tags, with --probe"
             if level == "tag"
             else "limit all, or another level"
         )
         raise GateError(f"policy: {rule.of} is about no group: there is no {level}; {needed}")
-    return [f"{level}:{one}" for one in found]
+    return [f"{level}:{name}" for name in names]
 
 
 def _names(sides: Sides, level: str) -> set[str]:
-    """Return the names of the groups of a level that have questions on any side."""
     names: set[str] = set()
     for side in (sides.before, sides.after):
-        asked = ~side.is_passage
+        is_question = ~side.is_passage
         names |= {
-            str(one or (SHIPPED if level == "wording" else "")) for one in side.texts(level)[asked]
+            str(name or (SHIPPED if level == "wording" else ""))
+            for name in side.texts(level)[is_question]
         }
     # One wording alone is no group.
     return set() if level == "wording" and len(names) == 1 else names
 
 
 def _group(of: str, sides: Sides, comparison: Comparison) -> Group | None:
-    """Return a group; None if it exists and none of its items was scored on both sides.
-
-    Raises:
-        GateError: If there is no such group.
-    """
     if of == "all":
         return comparison.all if comparison.all.n or comparison.all.passages else None
     level, _, name = of.partition(":")
@@ -349,13 +353,14 @@ def _group(of: str, sides: Sides, comparison: Comparison) -> Group | None:
     there = comparison.by(cast(Level, level))
     if name in there and (there[name].n or there[name].passages):
         return there[name]
-    known = _names(sides, level) | set(there)
-    if name not in known and not any(
+    names_known = _names(sides, level) | set(there)
+    if name not in names_known and not any(
         getattr(item, level, None) == name for item in sides.probe or ()
     ):
-        near = did_you_mean(name, sorted(known))
+        near = did_you_mean(name, sorted(names_known))
         listed = (
-            ", ".join(f"{level}:{one}" for one in sorted(known - {""})[:20]) or f"no {level} at all"
+            ", ".join(f"{level}:{name}" for name in sorted(names_known - {""})[:20])
+            or f"no {level} at all"
         )
         raise GateError(f"policy: no group {of!r}{near}; there are {listed}")
     return None
@@ -368,7 +373,7 @@ def _tagged(tag: str, sides: Sides) -> Group | None:
         )
     keys = {(item.task, item.id) for item in sides.probe if tag in item.tags}
     if not keys:
-        tags = sorted({one for item in sides.probe for one in item.tags})
+        tags = sorted({tag for item in sides.probe for tag in item.tags})
         raise GateError(
             f"policy: no item of the probe has the tag {tag!r}{did_you_mean(tag, tags)}"
         )
@@ -377,17 +382,20 @@ def _tagged(tag: str, sides: Sides) -> Group | None:
     )  # perhaps none of its items is there
     if not len(before) or not len(after):
         return None
-    found = replace(
+    tagged = replace(
         compare(before=before, after=after, on_mismatch="intersect").all,
         level=cast(Level, "tag"),
         name=tag,
     )
-    return found if found.n else None
+    return tagged if tagged.n else None
 
 
 def _items(snapshot: Snapshot, keys: set[tuple[str, str]]) -> Snapshot:
     return replace(
-        snapshot, table=snapshot.table.filter(pa.array([one in keys for one in snapshot.item_keys]))
+        snapshot,
+        table=snapshot.table.filter(
+            pa.array([item_key in keys for item_key in snapshot.item_keys])
+        ),
     )
 
 
@@ -407,54 +415,55 @@ def _required(of: str, sides: Sides, comparison: Comparison) -> Ruling:
 
 
 def _left_out(of: str, group: Group, sides: Sides) -> int:
-    """Return the number of items of a group that one side alone has; 0 for a tag or a wording."""
+    # 0 for a tag or a wording.
     level, _, name = of.partition(":")
     if level in ("tag", "wording"):
         return 0
     sizes = []
     for side in (sides.before, sides.after):
-        own = ~side.is_passage & (
+        of_group = ~side.is_passage & (
             np.full(len(side), True) if of == "all" else side.texts(level) == name
         )
         sizes.append(
-            len(set(zip(side.texts("task")[own], side.texts("item_id")[own], strict=True)))
+            len(
+                set(zip(side.texts("task")[of_group], side.texts("item_id")[of_group], strict=True))
+            )
         )
     without = group.outcomes
     paired = group.n + (without.unscored_before + without.unscored_after + without.vanished) / 2
     return max(0, *(size - round(paired) for size in sizes))
 
 
-def _with_exception(found: Ruling, of: str, policy: Policy, day: date) -> Ruling:
-    """Return a ruling with the exception that is about its group, if it does not pass."""
-    if found.answer == "PASS":
-        return found
-    for one in policy.exemptions:
-        if one.excuses(of):
-            if day <= one.until:
+def _with_exception(ruling: Ruling, of: str, policy: Policy, day: date) -> Ruling:
+    if ruling.answer == "PASS":
+        return ruling
+    for exemption in policy.exemptions:
+        if exemption.excuses(of):
+            if day <= exemption.until:
                 return replace(
-                    found,
-                    excused=f"{one.reason}, until {one.until}",
-                    word=f"excused ({found.word})",
+                    ruling,
+                    excused=f"{exemption.reason}, until {exemption.until}",
+                    word=f"excused ({ruling.word})",
                 )
-            return replace(found, note=f"its exception ended on {one.until}")
-    return found
+            return replace(ruling, note=f"its exception ended on {exemption.until}")
+    return ruling
 
 
-def _rule(rule: Rule, of: str, asked: _Asked, level: float) -> Ruling:
-    what = replace(rule, of=of).name
+def _rule(rule: Rule, of: str, request: _Asked, level: float) -> Ruling:
+    limit_name = replace(rule, of=of).name
     missing = Ruling(
         tier=rule.tier,
-        what=what,
+        what=limit_name,
         limit=rule.words,
         measured="not measured",
         answer="MISSING",
         word="missing",
     )
-    sides, comparison = asked.sides, asked.comparison
+    sides, comparison = request.sides, request.comparison
     if rule.kind == "metric":
         return _of_metric(rule, sides, missing)
     if rule.kind == "verdict":
-        decision = asked.decision
+        decision = request.decision
         return replace(
             missing,
             measured=decision.word,
@@ -469,29 +478,30 @@ def _rule(rule: Rule, of: str, asked: _Asked, level: float) -> Ruling:
     if group is None:
         return missing
     missing = replace(missing, items=group.n)
-    leg = _leg(rule, group, asked, level)
+    leg = _leg(rule, group, request, level)
     if leg is None or leg.value is None or (leg.interval is None and rule.condition is None):
         return replace(
             missing,
             measured=f"not measured: {leg.reason}" if leg and leg.reason else "not measured",
         )
-    made = replace(missing, measured=_measured(rule, leg), value=leg.value, interval=leg.interval)
+    answered = replace(
+        missing, measured=_measured(rule, leg), value=leg.value, interval=leg.interval
+    )
     if rule.kind == "gain":
         word = {"PASS": "gained", "FAIL": "gained too little"}.get(str(leg.answer), "not clear")
-        return replace(made, answer=cast(Ruled, leg.answer), word=word, of_gain=True)
+        return replace(answered, answer=cast(Ruled, leg.answer), word=word, of_gain=True)
     # As in the verdict, a share that shows no loss passes.
     tolerable = leg.is_tolerable and rule.kind in ("known", "category")
     answer = "PASS" if tolerable else cast(Ruled, leg.answer)
     start = at_start(group) if rule.condition is None and answer == "PASS" else ""
-    return replace(made, answer="INCONCLUSIVE" if start else answer, word=start or leg.shows)
+    return replace(answered, answer="INCONCLUSIVE" if start else answer, word=start or leg.shows)
 
 
-def _leg(rule: Rule, group: Group, asked: _Asked, level: float) -> Leg | None:
-    """Return what a limit is about as a leg of a verdict; None if nothing was measured."""
+def _leg(rule: Rule, group: Group, request: _Asked, level: float) -> Leg | None:
     if rule.condition is not None:
-        return _of_condition(rule.condition, group, asked, level)
+        return _of_condition(rule.condition, group, request, level)
     if rule.kind == "category":
-        return category_leg(asked.comparison, -rule.limit, level)
+        return category_leg(request.comparison, -rule.limit, level)
     if rule.kind == "known":
         return knowledge_leg(group, rule.limit, level=level)
     leg = accuracy_leg(group, -rule.loss_allowed(group.accuracy_before), level=level)
@@ -514,7 +524,6 @@ def _leg(rule: Rule, group: Group, asked: _Asked, level: float) -> Leg | None:
 
 
 def _measured(rule: Rule, leg: Leg) -> str:
-    """Return what was measured as text, with its interval."""
     if rule.condition is not None:
         scale, unit = (100, " %") if rule.condition.bound.endswith("%") else (1, "")
         text, *ends = (
@@ -534,9 +543,9 @@ def _measured(rule: Rule, leg: Leg) -> str:
     return text + (f"; {leg.reason}" if leg.reason and rule.kind != "gain" else "")
 
 
-def _of_condition(condition: Condition, group: Group, asked: _Asked, level: float) -> Leg | None:
+def _of_condition(condition: Condition, group: Group, request: _Asked, level: float) -> Leg | None:
     try:
-        value = condition.measure(asked.comparison, asked.sides.trajectory, group=group)
+        value = condition.measure(request.comparison, request.sides.trajectory, group=group)
     except GateError:
         return None
     ends = None if condition.interval is None else value_at(group_values(group), condition.interval)
@@ -573,13 +582,7 @@ def _observations(group: Group) -> int | None:
 
 
 def _of_items(items: MustPass, sides: Sides) -> Ruling:
-    """Return the answer to items that must be right, whatever they were before.
-
-    One that is wrong in any answer fails; one that is unscored, or was left out of the probe, leaves it open.
-
-    Raises:
-        GateError: If an item is missing, or an id is in several tasks and none is named.
-    """
+    # A wrong answer fails; an unscored item, or one left out of the probe, leaves the answer open.
     after, left_out = sides.after, {item.id for item in sides.probe or ()}
     correct = after.floats("correct")
     rows: dict[str, dict[str, list[int]]] = {}  # by id and task
@@ -596,7 +599,7 @@ def _of_items(items: MustPass, sides: Sides) -> Ruling:
         states["FAIL" if (answers == 0).any() else unscored].append(item_id)
     measured = f"{len(states['PASS']):,} of {len(items):,} right"
     measured += _first("wrong", states["FAIL"]) + _first("unscored", states["INCONCLUSIVE"])
-    answer = worst(word for word, named in states.items() if named)
+    answer = worst(word for word, has_items in states.items() if has_items)
     return Ruling(
         tier="critical",
         what="must_pass",
@@ -613,7 +616,8 @@ def _rows_of(
     tasks = rows.get(item_id, {})
     if task is None and len(tasks) > 1:
         raise GateError(
-            f"must_pass: item {item_id!r} is in {len(tasks)} tasks of {after.label} ({', '.join(sorted(tasks)[:5])}); "
+            f"must_pass: item {item_id!r} is in {len(tasks)} tasks of {after.label} "
+            f"({', '.join(sorted(tasks)[:5])}); "
             "name the task: must_pass: {TASK: [ID, ...]}"
         )
     for name, found in tasks.items():
@@ -627,5 +631,4 @@ def _rows_of(
 
 
 def _first(state: str, items: Sequence[str]) -> str:
-    """Return the first items in a state, and the number of others; empty for no item."""
     return f"; {state}: {some_of(items, 5)}" if items else ""

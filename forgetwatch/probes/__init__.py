@@ -14,10 +14,11 @@
     question_table.py          a table of questions to a probe, by the plan of table_plan.py
     answer_key.py              how a column names the right option
     row_files.py               files of rows: questions, and the examples of a training set
-    categories.py              tasks to categories: the table of the paper (paper_tasks.csv), or a map from a file; a
-                               probe for each task of a sequence of trainings
-    checking.py                faults of a probe: repeated questions, leaked answers, shortcuts, wrong keys; how much of
-                               it is in a training set
+    categories.py              tasks to categories: the table of the paper (paper_tasks.csv), or a file
+    task_sequence.py           a probe for each task of a sequence of trainings
+    worked_examples.py         text around a question: options, instruction, worked examples
+    checking.py                faults of a probe: repeated questions, leaked answers, shortcuts, wrong keys
+    overlap.py, nearness.py    how much of a probe is in a training set, and how near
 """
 
 # Imported from this package by scripts of others.

@@ -1,8 +1,8 @@
 """How a column of answers names the right option, decided over all rows at once.
 
-A key is a text of an option, a label that the table gives the option, a letter, an index from 0 or from 1, or a mark
-for each option. Each way is tried on the whole column. Where two ways fit every row and name unlike options, nothing is
-guessed: the error names both, and the setting that decides.
+A key is a text of an option, a label that the table gives the option, a letter, an index from 0 or
+from 1, or a mark for each option. Each way is tried on the whole column. Where two ways fit every
+row and name unlike options, nothing is guessed: the error names both, and the setting that decides.
 
     answers of all rows      ways that fit          read as
     0 2 1 3                  from-0                 index from 0
@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading.mathematics import check_installed, find_numbers, normalise_numbers
+from forgetwatch.grading.expressions import check_installed
+from forgetwatch.grading.mathematics import find_numbers, normalise_numbers
 from forgetwatch.probe import LETTERS
 
 _SPELLED: Final[dict[Key, str]] = {
@@ -36,7 +37,10 @@ Key = Literal["text", "label", "letter", "from-0", "from-1", "one-hot"]
 
 
 def is_filled(cell: Any) -> bool:
-    """Return whether a cell holds a value; None, NaN, blank text and empty lists hold none."""
+    """Does a cell hold a value?
+
+    None, NaN, blank text and empty lists hold none.
+    """
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return False
     return bool(str(cell).strip()) and cell not in ([], (), {})
@@ -114,14 +118,14 @@ class KeyReading:
 
     @property
     def fits(self) -> bool:
-        """True if every row has a right option."""
+        """Does every row have a right option?"""
         return None not in self.indices
 
 
 def read_key(
     answers: Sequence[Any], options: Sequence[Options], *, column: str, key: Key | None
 ) -> KeyReading:
-    """Decide in which way a column names the right options of all rows.
+    """Decide how a column names the right options of all rows.
 
     Args:
         answers: Cell of each row.
@@ -133,26 +137,37 @@ def read_key(
         ProbeError: If two ways fit every row and name unlike options.
     """
     ways = KEYS if key is None else (key,)
-    found = [KeyReading(key=way, indices=tuple(map(_named(way), answers, options))) for way in ways]
-    fitting = [one for one in found if one.fits]
+    readings = [
+        KeyReading(key=way, indices=tuple(map(_named(way), answers, options))) for way in ways
+    ]
+    fitting = [reading for reading in readings if reading.fits]
     if not fitting:
-        return max(found, key=lambda one: sum(row is not None for row in one.indices))
+        return max(readings, key=lambda reading: sum(row is not None for row in reading.indices))
     # The table's own labels are meant where it has them: ARC has labels 1 to 4, and keys 1 to 4.
-    if fitting[0].key != "text" or len({one.indices for one in fitting}) == 1:
-        labelled = [one for one in fitting if one.key == "label"]
+    if fitting[0].key != "text" or len({reading.indices for reading in fitting}) == 1:
+        labelled = [labelled for labelled in fitting if labelled.key == "label"]
         fitting = labelled or fitting
-    unlike = {one.indices: one for one in reversed(fitting)}
+    unlike = {by_indices.indices: by_indices for by_indices in reversed(fitting)}
     if len(unlike) > 1:
-        one, other = sorted(unlike.values(), key=lambda reading: KEYS.index(reading.key))[:2]
+        first_reading, second_reading = sorted(
+            unlike.values(), key=lambda reading: KEYS.index(reading.key)
+        )[:2]
         row = next(
             at
-            for at, pair in enumerate(zip(one.indices, other.indices, strict=True))
+            for at, pair in enumerate(
+                zip(first_reading.indices, second_reading.indices, strict=True)
+            )
             if pair[0] != pair[1]
         )
         raise ProbeError(
-            f"column {column!r} can hold {_SPELLED[one.key]} or {_SPELLED[other.key]}: both fit every row, and "
-            f"{str(answers[row])!r:.40} would be {_shown(one, row, options)} or {_shown(other, row, options)}; "
-            f"key={one.key!r} or key={other.key!r} says which, in the shell --key {one.key} or --key {other.key}"
+            f"column {column!r} can hold {_SPELLED[first_reading.key]} or "
+            f"{_SPELLED[second_reading.key]}: both fit "
+            "every row, and "
+            f"{str(answers[row])!r:.40} would be {_shown(first_reading, row, options)} or "
+            f"{_shown(second_reading, row, options)}; "
+            f"key={first_reading.key!r} or key={second_reading.key!r} says which, in the shell "
+            f"--key {first_reading.key} or "
+            f"--key {second_reading.key}"
         )
     return next(iter(unlike.values()))
 
@@ -163,16 +178,13 @@ def _shown(reading: KeyReading, row: int, options: Sequence[Options]) -> str:
 
 
 def _named(way: Key) -> Callable[[Any, Options], tuple[int, ...] | None]:
-    """Return the function from a cell and the options of its row to the right options.
-
-    None if it names none in this way.
-    """
+    # The function takes a cell and the options of its row; None if no option is named in this way.
 
     def found(answer: Any, options: Options) -> tuple[int, ...] | None:
         texts = options.texts
         if way == "one-hot":
             return _marked(answer, texts)
-        one = _ONE[way]
+        index_of = _ONE[way]
         parts = list(answer) if isinstance(answer, (list, tuple)) else [answer]
         if way == "letter" and isinstance(answer, str) and len(parts[0].strip()) > 1:
             # Several right options are written as "A,C" and "AC".
@@ -184,42 +196,45 @@ def _named(way: Key) -> Callable[[Any, Options], tuple[int, ...] | None]:
                 and bare[0] >= "A"
             ):
                 parts = list(bare)
-        indices = [one(part, options) for part in parts]
-        named = tuple(index for index in indices if index is not None and texts[index] is not None)
-        return named if named and len(set(named)) == len(indices) else None
+        indices = [index_of(cell, options) for cell in parts]
+        indices_named = tuple(
+            index for index in indices if index is not None and texts[index] is not None
+        )
+        return indices_named if indices_named and len(set(indices_named)) == len(indices) else None
 
     return found
 
 
 def _number(answer: Any) -> int | None:
-    """Return the whole number of a cell; a column of whole numbers with an empty cell may be read as floats."""
+    # A column of whole numbers with an empty cell may be read as floats.
     if isinstance(answer, float) and answer.is_integer():
         return int(answer)
     if isinstance(answer, int) and not isinstance(answer, bool):
         return answer
-    text = answer.strip() if isinstance(answer, str) else ""
+    digits = answer.strip() if isinstance(answer, str) else ""
     return (
-        int(text.removesuffix(".0"))
-        if text.isascii() and text.removesuffix(".0").isdigit()
+        int(digits.removesuffix(".0"))
+        if digits.isascii() and digits.removesuffix(".0").isdigit()
         else None
     )
 
 
 def _by_text(answer: Any, options: Options) -> int | None:
-    # A number is the text of an option only where the options are numbers: among texts it is an index.
+    # A number is the text of an option only where the options are numbers: among texts it is an
+    # index.
     if isinstance(answer, bool) or not (isinstance(answer, str) or options.are_numbers):
         return None
     number = _number(answer)
     wanted = (
         answer.strip() if isinstance(answer, str) else str(answer if number is None else number)
     )
-    bare = [None if text is None else text.strip() for text in options.texts]
+    bare = [None if option is None else option.strip() for option in options.texts]
     return bare.index(wanted) if bare.count(wanted) == 1 else None
 
 
 def _by_label(answer: Any, options: Options) -> int | None:
-    text = str(answer).strip()
-    return options.labels.index(text) if text in options.labels else None
+    label = str(answer).strip()
+    return options.labels.index(label) if label in options.labels else None
 
 
 def _by_letter(answer: Any, options: Options) -> int | None:
@@ -264,8 +279,9 @@ class OpenAnswers:
     r"""What of a column of open answers an output can match.
 
     Attributes:
-        kind: ``####`` or ``\boxed{}`` for the part that these mark; ``(unit)`` for the number before a unit in
-            brackets; ``(letter)`` for the letter in the first line; empty for the whole text.
+        kind: ``####`` or ``\boxed{}`` for the part that these mark; ``(unit)`` for the number
+            before a unit in brackets; ``(letter)`` for the letter in the first line; empty for the
+            whole text.
         mathematical: True if the column holds formulas: those are compared by their value.
     """
 
@@ -273,15 +289,15 @@ class OpenAnswers:
     mathematical: bool = False
 
     def text(self, answer: str) -> str:
-        """Return the part of an answer that an output can match."""
-        part = self._part(answer)
-        if mark := _MARK.fullmatch(part):
+        """Part of an answer that an output can match."""
+        matchable = self._part(answer)
+        if mark := _MARK.fullmatch(matchable):
             return (mark[1] or mark[2]).upper()
-        bare = _LATEX_UNIT.sub("", part) if self.mathematical else ""
-        return bare if any(map(str.isdigit, bare)) else part
+        bare = _LATEX_UNIT.sub("", matchable) if self.mathematical else ""
+        return bare if any(map(str.isdigit, bare)) else matchable
 
     def match(self, text: str) -> str:
-        """Return the rule by which an output is compared with such a part, by its form."""
+        """Rule by which an output is compared, by the answer's form."""
         bare = normalise_numbers(text.strip())
         if _is_number(bare):
             return "number"
@@ -293,8 +309,8 @@ class OpenAnswers:
         return "contains"
 
     def _part(self, answer: str) -> str:
-        if self.kind == "####" and (found := _FINAL.search(answer)):
-            return found[1]
+        if self.kind == "####" and (final := _FINAL.search(answer)):
+            return final[1]
         if self.kind == "\\boxed{}" and (boxes := _BOXED.findall(answer)):
             return str(boxes[-1]).strip()
         if self.kind == "(unit)" and (number := _WITH_UNIT.fullmatch(answer)):
@@ -305,42 +321,42 @@ class OpenAnswers:
 
 
 def _is_number(text: str) -> bool:
-    """Return True for one number with at most a sign next to it: ``$5``, ``5 %``, not ``Apollo 11``."""
-    found = find_numbers(text)
+    # One sign next to the number is allowed: ``$5``, ``5 %``, not ``Apollo 11``.
+    numbers = find_numbers(text)
     return (
-        len(found) == 1
-        and len(text) <= found[0].end + 2
-        and not any(map(str.isalpha, text[: found[0].start]))
+        len(numbers) == 1
+        and len(text) <= numbers[0].end + 2
+        and not any(map(str.isalpha, text[: numbers[0].start]))
     )
 
 
 def read_open_answers(answers: Iterable[Any], *, column: str) -> OpenAnswers:
-    """Decide what of the open answers of a column an output can match.
+    """Decide what an output can match in a column's open answers.
 
     Raises:
-        ProbeError: If they are rationales, which no output repeats, or formulas, and the package that compares these
-            is not installed.
+        ProbeError: If they are rationales, which no output repeats, or formulas, and the package
+            that compares these is not installed.
     """
-    each = (
-        one
+    lists = (
+        answer_text
         for answer in answers
-        for one in (answer if isinstance(answer, (list, tuple)) else (answer,))
+        for answer_text in (answer if isinstance(answer, (list, tuple)) else (answer,))
     )
-    texts = [text for text in each if isinstance(text, str) and text.strip()]
-    found = OpenAnswers(_kind(texts, column))
-    parts = [found.text(text) for text in texts]
+    texts = [text for text in lists if isinstance(text, str) and text.strip()]
+    open_answers = OpenAnswers(_kind(texts, column))
+    parts = [open_answers.text(text) for text in texts]
     formulas = sum(
-        found.match(part) != "number" and _FORMULA.search(part) is not None for part in parts
+        open_answers.match(part) != "number" and _FORMULA.search(part) is not None for part in parts
     )
     if formulas < _FORMULAS * len(parts) or not formulas:
-        return found
+        return open_answers
     try:
         check_installed()
     except ProbeError as error:
         raise ProbeError(
             f"column {column!r} holds formulas such as {_first_formula(parts)!r:.60}: {error}"
         ) from error
-    return replace(found, mathematical=True)
+    return replace(open_answers, mathematical=True)
 
 
 def _first_formula(parts: Iterable[str]) -> str:
@@ -348,7 +364,7 @@ def _first_formula(parts: Iterable[str]) -> str:
 
 
 def _kind(texts: Sequence[str], column: str) -> _AnswerPart:
-    """Return the mark of the part that an output can match, in all answers of a column."""
+    # The part that an output can match, in all answers of a column.
     if texts and all(map(_FINAL.search, texts)):
         return "####"
     if texts and all(map(_BOXED.search, texts)):
@@ -360,7 +376,8 @@ def _kind(texts: Sequence[str], column: str) -> _AnswerPart:
     words = sorted(len(text.split()) for text in texts)
     if words and words[len(words) // 2] > _LONG:
         raise ProbeError(
-            f"column {column!r} holds texts of {words[len(words) // 2]} words at the median, which no output repeats; "
+            f"column {column!r} holds texts of {words[len(words) // 2]} words at the median, "
+            "which no output repeats; "
             "name a column with the short answer, or a column `match` that says how to grade"
         )
     return ""

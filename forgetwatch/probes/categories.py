@@ -1,28 +1,19 @@
 """Categories of tasks: the paper's nine and instruction following, or a map from a file.
 
-`PaperTasks` is the table of the released code of arXiv 2510.17776 (github.com/post-forget/post-forget at 5a5ca678):
-``paper_tasks.csv`` next to this file, with task, category, k, and 1 if the code ignores the task.
+`PaperTasks` is the table of the released code of arXiv 2510.17776
+(github.com/post-forget/post-forget at 5a5ca678): ``paper_tasks.csv`` next to this file, with task,
+category, k, and 1 if the code ignores the task.
 
     a map, CSV               a map, YAML
     task,category            mmlu_anatomy: Science/Tech
     mmlu_anatomy,Medicine    arc_easy: Logic
     my_task,House style
 
-`Categories.paper()` is the default, written out by ``forgetwatch probe show --categories > mine.csv``;
-`Categories.read` reads the edited file, CSV or YAML. Tasks are matched by any of their usual spellings
-(``mmlu:anatomy``, ``mmlu_anatomy``). A name that ends in ``*`` names all tasks with that prefix; the longest prefix
-that fits is taken, and a whole name takes precedence over prefixes. A task that the map does not name keeps its
-category, and is counted.
-
-**Tasks of a sequence.** A probe for each task of a sequence of trainings, as one probe: what an earlier stage taught is
-watched in the next.
-
-    {"base": "standard", "task1": "a.csv"}    by name; the questions of `base` keep their tasks and categories
-    TRACE/                                    a folder: FOMC/test.json, ScienceQA/test.json, ... one task a folder
-
-The category and the task of a question are the name of its probe, but for `base`, so that a matrix of stages has a row
-for each. The layout of the folder is that of TRACE (arXiv 2310.06762): rows of ``prompt`` and ``answer`` in
-``test.json``, else ``eval.json``. Tasks whose answers cannot be graded, such as summaries, are left out.
+`Categories.paper()` is the default, written out by ``forgetwatch probe show --categories >
+mine.csv``; `Categories.read` reads the edited file, CSV or YAML. Tasks are matched by any of their
+usual spellings (``mmlu:anatomy``, ``mmlu_anatomy``). A name that ends in ``*`` names all tasks with
+that prefix; the longest prefix that fits is taken, and a whole name takes precedence over prefixes.
+A task that the map does not name keeps its category, and is counted.
 """
 
 from __future__ import annotations
@@ -30,28 +21,31 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import pyarrow as pa
 
 from forgetwatch.errors import ProbeError, some_of
 from forgetwatch.files.reading import file_errors, read_plain_yaml, read_text
-from forgetwatch.probe import Probe, combine
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.visible_text import csv_cell, from_csv_cell
 
 DEFAULT_K: Final = 4
 """k in the released code of every task outside BIG-Bench Hard."""
 
+
 UNMAPPED: Final = "Missing"
 """Category in the released code of tasks that its categories do not name."""
 
+
 _IGNORED_PART: Final = "global_mmlu"
+
+
 _SUFFIXES: Final = ("_custom", "_reasoning_letter", "_reasoning_custom_prompt_letter")
 """In the order of the released code, which never matches the last: `_custom` has been removed by then."""
 
@@ -60,7 +54,8 @@ _SUFFIXES: Final = ("_custom", "_reasoning_letter", "_reasoning_custom_prompt_le
 class PaperTasks:
     """Table of the released code, by a task's name in any of the usual spellings.
 
-    ``mmlu:anatomy``, ``mmlu_anatomy`` and ``community|mmlu:anatomy|0`` are one task; so are ``piqa`` and ``piqa:main``.
+    ``mmlu:anatomy``, ``mmlu_anatomy`` and ``community|mmlu:anatomy|0`` are one task; so are
+    ``piqa`` and ``piqa:main``.
     """
 
     rows: Mapping[str, tuple[str, int, bool]]
@@ -68,7 +63,7 @@ class PaperTasks:
     @classmethod
     @cache
     def released(cls) -> PaperTasks:
-        """Return the shipped table."""
+        """The shipped table."""
         return cls(
             {
                 task_key(row["task"]): (
@@ -81,15 +76,15 @@ class PaperTasks:
         )
 
     def category(self, task: str) -> str:
-        """Return the task's category; empty if the code has none."""
+        """Category of a task; empty if the code has none."""
         return self._row(task)[0]
 
     def k(self, task: str) -> int:
-        """Return the task's number of options in the code."""
+        """Number of options of a task in the code."""
         return self._row(task)[1]
 
     def ignored(self, task: str) -> bool:
-        """Return True if the code leaves the task out."""
+        """Does the code leave the task out?"""
         return _IGNORED_PART in task or self._row(task)[2]
 
     def _row(self, task: str) -> tuple[str, int, bool]:
@@ -97,7 +92,7 @@ class PaperTasks:
 
 
 def subjects() -> tuple[str, ...]:
-    """Return the subjects of MMLU, in alphabetical order."""
+    """Subjects of MMLU, in alphabetical order."""
     names = (
         name.removeprefix("mmlu_")
         for name in PaperTasks.released().rows
@@ -107,7 +102,10 @@ def subjects() -> tuple[str, ...]:
 
 
 def task_key(task: str) -> str:
-    """Return one spelling of a task's name for all: ``community|mmlu_custom:anatomy|0`` becomes ``mmlu_anatomy``."""
+    """Spell a task's name as all sources do.
+
+    ``community|mmlu_custom:anatomy|0`` becomes ``mmlu_anatomy``.
+    """
     # lighteval's names are suite|task|shots.
     parts = task.strip().split("|")
     name = parts[1] if len(parts) > 2 else parts[0]
@@ -117,18 +115,25 @@ def task_key(task: str) -> str:
 
 
 def _table() -> list[dict[str, str]]:
-    text = files("forgetwatch.probes").joinpath("paper_tasks.csv").read_text(encoding="utf-8")
-    return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+    table = files("forgetwatch.probes").joinpath("paper_tasks.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(line for line in table.splitlines() if not line.startswith("#")))
 
 
 _COLUMNS = ("task", "category")
+
+
 _NEEDED: Final = "a map of tasks to categories, CSV or YAML"
+
+
 _MAX_SIZE: Final = 2**26
 """Bytes of a CSV file of categories."""
 
 
 def paper_category(task: str) -> str:
-    """Return the paper's category of a task, as the hub or lm-evaluation-harness names it; empty if it has none."""
+    """The paper's category of a task; empty if there is none.
+
+    As the hub or lm-evaluation-harness names the task.
+    """
     return Categories.paper().of(task) or ""
 
 
@@ -142,7 +147,7 @@ class Categories:
     @classmethod
     @cache
     def paper(cls) -> Self:
-        """Return the map of the paper: nine categories, and instruction following as the tenth."""
+        """The paper's nine categories, and instruction following."""
         return cls(
             {row["task"]: row["category"] for row in _table() if row["category"]},
             "arXiv 2510.17776",
@@ -150,10 +155,13 @@ class Categories:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read a map from a CSV file with the columns task and category, or a YAML file of ``task: category``.
+        """Read a map from CSV or YAML.
+
+        CSV has the columns task and category, YAML ``task: category``.
 
         Raises:
-            ProbeError: If the file cannot be read, or a task has two categories; the message names the line.
+            ProbeError: If the file cannot be read, or a task has two categories; the message names
+                the line.
         """
         path = Path(path)
         pairs = _of_yaml(path) if path.suffix in (".yaml", ".yml") else _of_csv(path)
@@ -162,10 +170,11 @@ class Categories:
         with file_errors(path, _NEEDED, ProbeError):
             for position, task, category in pairs:
                 # Two spellings of one task are the same entry; `a*` and `a` are two.
-                known = seen.setdefault((_key(task), task.endswith("*")), category)
-                if known != category:
+                earlier = seen.setdefault((_key(task), task.endswith("*")), category)
+                if earlier != category:
                     raise ProbeError(
-                        f"{path}, {position}: {task!r} has the category {known!r} already; leave one out"
+                        f"{path}, {position}: {task!r} has the category {earlier!r} already; "
+                        "leave one out"
                     )
                 names[task] = category
         if not names:
@@ -173,7 +182,11 @@ class Categories:
         return cls(names, str(path))
 
     def of(self, task: str) -> str | None:
-        """Return the category of a task; None if the map does not name it."""
+        """Category of a task.
+
+        Returns:
+            The category, or None if the map does not name the task.
+        """
         key = _key(task)
         if key in self._whole:
             return self._whole[key]
@@ -193,25 +206,29 @@ class Categories:
         }
 
     def to_csv(self) -> str:
-        """Return the map as CSV, one task a line, which `read` reads."""
+        """The map as CSV, a task a line, for `read`."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerows([_COLUMNS, *(map(csv_cell, names) for names in self.names.items())])
         return out.getvalue()
 
     def relabel(self, *snapshots: Snapshot) -> tuple[tuple[Snapshot, ...], tuple[str, ...]]:
-        """Replace the categories of snapshots by the map's, and return the snapshots and notes.
+        """Replace the categories of snapshots by the map's.
 
-        A note counts the tasks that the map does not name, which keep their category; another the names of the map that
-        match no task.
+        A note counts the tasks that the map does not name, which keep their category; another the
+        names of the map that match no task.
+
+        Returns:
+            The snapshots, and notes.
         """
         tasks = {task for snapshot in snapshots for task in snapshot.texts("task") if task}
-        found = {task: self.of(task) for task in tasks}
-        unmapped = sorted(task for task, category in found.items() if category is None)
+        categories = {task: self.of(task) for task in tasks}
+        unmapped = sorted(task for task, category in categories.items() if category is None)
         notes = []
         if unmapped:
             notes.append(
-                f"categories: {len(unmapped):,} of {len(tasks):,} tasks are not in {self.source} and keep theirs "
+                f"categories: {len(unmapped):,} of {len(tasks):,} tasks are not in "
+                f"{self.source} and keep theirs "
                 f"({some_of(unmapped, 3)})"
             )
         keys = {_key(task) for task in tasks}
@@ -231,7 +248,8 @@ class Categories:
         for snapshot in snapshots:
             labels = zip(snapshot.texts("task"), snapshot.texts("category"), strict=True)
             new = [
-                kept if (category := found.get(task)) is None else category for task, kept in labels
+                kept if (category := categories.get(task)) is None else category
+                for task, kept in labels
             ]
             column = snapshot.table.column_names.index("category")
             table = snapshot.table.set_column(column, "category", pa.array(new, pa.string()))
@@ -245,12 +263,12 @@ def _key(task: str) -> str:
 
 
 def _of_csv(path: Path) -> Iterable[tuple[str, str, str]]:
-    """Yield (line, task, category) of each row."""
-    text = read_text(path, _NEEDED, ProbeError, limit=_MAX_SIZE)
-    rows = csv.DictReader(io.StringIO(text, newline=""))
+    table = read_text(path, _NEEDED, ProbeError, limit=_MAX_SIZE)
+    rows = csv.DictReader(io.StringIO(table, newline=""))
     if missing := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
         raise ProbeError(
-            f"{path}: needed the columns task and category in its first line, {missing[0]} is not there; "
+            f"{path}: needed the columns task and category in its first line, {missing[0]} is "
+            "not there; "
             f"it has {', '.join(map(repr, rows.fieldnames or ())) or 'nothing'}"
         )
     for row in rows:
@@ -266,102 +284,13 @@ def _of_csv(path: Path) -> Iterable[tuple[str, str, str]]:
 
 
 def _of_yaml(path: Path) -> Iterable[tuple[str, str, str]]:
-    """Yield (position, task, category) of each entry."""
-    given = read_plain_yaml(path, _NEEDED, ProbeError)
-    if not isinstance(given, dict):
-        got = "a list" if isinstance(given, list) else "text"
+    mapping = read_plain_yaml(path, _NEEDED, ProbeError)
+    if not isinstance(mapping, dict):
+        got = "a list" if isinstance(mapping, list) else "text"
         raise ProbeError(f"{path}: needed lines of 'task: category', got {got}")
-    for task, category in given.items():
+    for task, category in mapping.items():
         if not isinstance(category, str):
             raise ProbeError(
                 f"{path}: needed text on both sides, got {task!r:.40}: {category!r:.40}"
             )
         yield f"task {task!r}", task.strip(), category.strip()
-
-
-BASE: Final = "base"
-"""Name of the probe whose questions keep their tasks and categories."""
-
-_SPLITS: Final = ("test", "eval")
-_TASK_FILES: Final = (".json", ".jsonl", ".csv", ".parquet")
-
-
-def combine_tasks(
-    probes: Mapping[str, Any] | str | Path, load: Callable[[Any], Probe]
-) -> tuple[Probe, list[str]]:
-    """Combine a probe for each task.
-
-    Args:
-        probes: Probes by the name of their task, each a probe or what `load` takes, or the folder of a benchmark.
-        load: Loads a probe by its name, or from a file.
-
-    Returns:
-        (The probe, sentences on tasks that were left out).
-
-    Raises:
-        ProbeError: If a named probe cannot be loaded, two cannot be evaluated together, or no task is left.
-    """
-    notes = list[str]()
-    if isinstance(probes, Mapping):
-        loaded = {
-            str(name): one if isinstance(one, Probe) else load(one) for name, one in probes.items()
-        }
-    elif not isinstance(probes, (str, Path)):
-        raise ProbeError(
-            f"probes: needed probes by the name of their task, or a folder, got a {type(probes).__name__}"
-        )
-    else:
-        loaded = {}
-        for name, path in _files(Path(probes)).items():
-            try:
-                loaded[name] = load(path)
-            except ProbeError as error:
-                notes.append(f"{name} is not watched: {error}")
-    if not loaded:
-        needed = (
-            "a probe for each task"
-            if isinstance(probes, Mapping)
-            else "folders of tasks, each with a test.json"
-        )
-        raise ProbeError(
-            f"probes={str(probes)!r}: needed {needed}, got none that can be read{_first(notes)}"
-        )
-    named = [probe if name == BASE else _of_task(probe, name) for name, probe in loaded.items()]
-    try:
-        made = reduce(combine, named)
-    except ProbeError as error:
-        raise ProbeError(f"probes: {error}") from error
-    return replace(made, name="+".join(loaded)), notes
-
-
-def _of_task(probe: Probe, name: str) -> Probe:
-    number = {item.id for item in probe}
-    is_unique = len(number) == len(probe)
-    items = [
-        replace(
-            item,
-            task=name,
-            category=name,
-            id=item.id if is_unique or not item.task else f"{item.task}/{item.id}",
-        )
-        for item in probe
-    ]
-    return probe.with_items(items)
-
-
-def _files(folder: Path) -> dict[str, Path]:
-    """Return the file of each task below a folder, by the name of the task."""
-    if not folder.is_dir():
-        raise ProbeError(
-            f"probes={str(folder)!r}: needed the folder of a benchmark, with a folder for each task"
-        )
-    found = {}
-    for task in sorted(path for path in folder.iterdir() if path.is_dir()):
-        files = (task / f"{split}{suffix}" for split in _SPLITS for suffix in _TASK_FILES)
-        if (path := next((file for file in files if file.is_file()), None)) is not None:
-            found[task.name] = path
-    return found
-
-
-def _first(notes: list[str]) -> str:
-    return f"; {notes[0]}" if notes else ""

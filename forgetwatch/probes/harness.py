@@ -7,19 +7,22 @@
     lm_eval:gsm8k,drop        several names
     paper                     the paper's benchmarks that the harness has, see `PAPER`
 
-The harness renders the question, the options and the worked examples, which its own sampler draws with its own seed.
-An item's id is the index of the document, as `doc_id` in the harness's logs. Rows come from the hub, or from a folder:
+The harness renders the question, the options and the worked examples, which its own sampler draws
+with its own seed. An item's id is the index of the document, as `doc_id` in the harness's logs.
+Rows come from the hub, or from a folder:
 
     data/test.jsonl           one file of JSON lines a split, as the task names its splits
     data/arc_easy/test.jsonl  the same of one task of a group
 
-An item of generated answers has the match ``lm_eval:TASK:METRIC,FILTER``, and its document in `meta`: whoever grades an
-answer later needs the harness and no data. Answers are decoded greedily, up to the task's own stop texts. The task of
-an item that a file holds loads no module and looks nothing up, unless the user names it: as a probe, or in `NAMED`.
+An item of generated answers has the match ``lm_eval:TASK:METRIC,FILTER``, and its document in
+`meta`: whoever grades an answer later needs the harness and no data. Answers are decoded greedily,
+up to the task's own stop texts. The task of an item that a file holds loads no module and looks
+nothing up, unless the user names it: as a probe, or in `NAMED`.
 
-Tasks that run a model's code, that ask a question several times, that decide multiple choice by a function of their
-own, or whose options vary the question are refused with the reason, or left out of a group with a warning. A document
-whose right option is not among its options is left out, with a warning.
+Tasks that run a model's code, that ask a question several times, that decide multiple choice by a
+function of their own, or whose options vary the question are refused with the reason, or left out
+of a group with a warning. A document whose right option is not among its options is left out, with
+a warning.
 """
 
 from __future__ import annotations
@@ -92,12 +95,12 @@ _TOKENS: Final = 256
 
 
 def is_harness_name(name: str) -> bool:
-    """Return True for ``lm_eval:`` and the names of tasks, and for ``paper``."""
+    """Does the name begin with ``lm_eval:``, or is it ``paper``?"""
     return name.startswith(PREFIX) or name == "paper"
 
 
 def is_installed() -> bool:
-    """Return True if the harness can be imported."""
+    """Can the harness be imported?"""
     return find_spec("lm_eval") is not None
 
 
@@ -115,34 +118,41 @@ def harness_probe(
     Args:
         name: ``lm_eval:`` and the names in the harness, with commas between them; or ``paper``.
         data: A folder with a file of JSON lines for each split, in place of the hub.
-        norm: Divisor of an option's log-likelihood; ``sum`` is the harness's `acc`, ``chars`` its `acc_norm`.
+        norm: Divisor of an option's log-likelihood; ``sum`` is the harness's `acc`, ``chars`` its
+            `acc_norm`.
         shots: Worked examples before each question; None for the task's own number.
         limit: Maximum number of items.
-        metric: Metric that decides generated answers, with or without its filter; by default see `CORRECTNESS`.
+        metric: Metric that decides generated answers, with or without its filter; by default see
+            `CORRECTNESS`.
 
     Raises:
-        ProbeError: If the harness is not installed, has no such task, cannot load its data, or no task can be a probe.
+        ProbeError: If the harness is not installed, has no such task, cannot load its data, or no
+            task can be a probe.
     """
     manager = _manager(name)
     wanted = PAPER if name == "paper" else tuple(name.removeprefix(PREFIX).split(","))
-    for one in wanted:
-        if one not in manager.task_index:
-            near = did_you_mean(one, manager.all_tasks)
+    for wanted_name in wanted:
+        if wanted_name not in manager.task_index:
+            near = did_you_mean(wanted_name, manager.all_tasks)
             raise ProbeError(
-                f"{name}: the harness has no task {one!r}{near or ';'} `lm_eval ls tasks` lists them"
+                f"{name}: the harness has no task {wanted_name!r}{near or ';'} `lm_eval ls "
+                "tasks` lists "
+                "them"
             )
     if shots is not None and shots < 0:
         raise ProbeError(f"{name}: shots must be 0 or more, got {shots}")
     tasks = {str(task.config.task): task for task in _tasks(manager, name, wanted, data)}
     _NAMED.update(tasks)
-    refused = {own: reason for own, task in tasks.items() if (reason := _refusal(task))}
+    refused = {task_name: reason for task_name, task in tasks.items() if (reason := _refusal(task))}
     if refused:
-        shown = some_of((f"the task {own} {reason}" for own, reason in refused.items()), 3)
-        problem = f"{name}: {shown}; a probe takes multiple choice decided by `acc`, and generated answers"
+        reasons = some_of(
+            (f"the task {task_name} {reason}" for task_name, reason in refused.items()), 3
+        )
+        problem = f"{name}: {reasons}; a probe takes multiple choice decided by `acc`, and generated answers"
         if len(refused) == len(tasks):
             raise ProbeError(problem)
         warnings.warn(f"{problem}: left out", stacklevel=3)
-    kept = {own: task for own, task in tasks.items() if own not in refused}
+    kept = {task_name: task for task_name, task in tasks.items() if task_name not in refused}
     items = [
         item
         for task in kept.values()
@@ -156,22 +166,26 @@ def harness_probe(
 
 
 def harness_judge(item: Item) -> Callable[[str, Item], Any] | None:
-    """Return the harness's own judgement of outputs to an item, a function of output and item; None for other items.
+    """The harness's own judgement of outputs to an item.
+
+    Returns:
+        A function of output and item; None for other items.
 
     Raises:
-        ProbeError: If the harness is not installed, or cannot make the task from the item's document.
+        ProbeError: If the harness is not installed, or cannot make the task from the item's
+            document.
     """
     if item.match is None or not item.match.startswith(PREFIX):
         return None
-    own, _, decides = item.match.removeprefix(PREFIX).partition(":")
+    task_name, _, decides = item.match.removeprefix(PREFIX).partition(":")
     doc = item.meta.get("doc")
     if not isinstance(doc, Mapping):
         raise ProbeError(
             f"item {item.id!r}: match {item.match!r} needs the document under `doc` in its meta"
         )
-    if own not in _TASKS:
-        _TASKS[own] = _task_of(own, _Documents([doc]))
-    task = _TASKS[own]
+    if task_name not in _TASKS:
+        _TASKS[task_name] = _task_of(task_name, _Documents([doc]))
+    task = _TASKS[task_name]
 
     def judge(output: str, _: Item) -> Any:
         return _judged(task, dict(doc), output).get(decides)
@@ -180,7 +194,7 @@ def harness_judge(item: Item) -> Callable[[str, Item], Any] | None:
 
 
 def harness_stops(item: Item) -> tuple[str, ...]:
-    """Return the texts that end a generated answer to an item of the harness; none for other items."""
+    """Texts that end a generated answer; none for other items."""
     stops = (
         item.meta.get("until", ())
         if item.match is not None and item.match.startswith(PREFIX)
@@ -190,18 +204,18 @@ def harness_stops(item: Item) -> tuple[str, ...]:
 
 
 def _judged(task: Any, doc: Any, output: str) -> dict[str, Any]:
-    """Return all metrics of an output, each with its filter as in the harness's results: ``exact_match,none``."""
+    # Names have the filter, as in the harness's results: ``exact_match,none``.
     from lm_eval.api.instance import Instance
 
-    asked = Instance(
+    instance = Instance(
         request_type="generate_until", doc=doc, arguments=("", {}), idx=0, resps=[output]
     )
-    found: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
     for of in task._filters:
-        of.apply([asked])
-        graded = task.process_results(doc, [asked.filtered_resps[of.name]])
-        found |= {f"{name},{of.name}": value for name, value in graded.items()}
-    return found
+        of.apply([instance])
+        graded = task.process_results(doc, [instance.filtered_resps[of.name]])
+        metrics |= {f"{name},{of.name}": value for name, value in graded.items()}
+    return metrics
 
 
 class _Documents(list[Any]):
@@ -219,33 +233,35 @@ _NAMED: Final = set[str]()
 """Tasks that were loaded as probes, by name."""
 
 
-def _check_is_data(entry: Any, own: str) -> None:
-    """Refuse a task that runs code or looks something up, and that the user has not named; nothing is imported."""
+def _check_is_data(entry: Any, task_name: str) -> None:
+    # The user has not named such a task. Nothing is imported.
     from lm_eval.api.registry import metric_registry
     from lm_eval.tasks._yaml_loader import load_yaml
 
     if getattr(entry, "yaml_path", None) is None or "TASK" not in entry.kind.name:
-        raise ProbeError(f"{PREFIX}{own} is no single task of the harness")
+        raise ProbeError(f"{PREFIX}{task_name} is no single task of the harness")
     config: dict[str, Any] = load_yaml(entry.yaml_path, resolve_func=False)
     if config.get("unsafe_code"):
-        raise ProbeError(f"{PREFIX}{own} runs code that a model wrote")
+        raise ProbeError(f"{PREFIX}{task_name} runs code that a model wrote")
     metrics = config.get("metric_list") or ()
     is_foreign = any(
-        one.get("hf_evaluate") or one["metric"] not in metric_registry for one in metrics
+        metric.get("hf_evaluate") or metric["metric"] not in metric_registry for metric in metrics
     )
     # A function is the path of its module.
     has_code = is_foreign or any(map(os.path.isabs, json.dumps(config, default=str).split('"')))
-    if has_code and own not in {*_NAMED, *os.environ.get(NAMED, "").split(",")}:
+    if has_code and task_name not in {*_NAMED, *os.environ.get(NAMED, "").split(",")}:
         raise ProbeError(
-            f"{PREFIX}{own} loads Python code or a metric of another library, and only a file names it; set "
-            f"{NAMED}={own} to allow it"
+            f"{PREFIX}{task_name} loads Python code or a metric of another library, and only a "
+            "file "
+            "names it; set "
+            f"{NAMED}={task_name} to allow it"
         )
 
 
-def _task_of(own: str, docs: _Documents) -> Any:
-    """Return a task that has some documents and no data set."""
-    manager = _manager(own)
-    _check_is_data(manager.task_index.get(own), own)
+def _task_of(task_name: str, docs: _Documents) -> Any:
+    # It has some documents and no data set.
+    manager = _manager(task_name)
+    _check_is_data(manager.task_index.get(task_name), task_name)
     # A document was processed before it was stored, and no example is drawn.
     without = (
         "validation_split",
@@ -256,10 +272,10 @@ def _task_of(own: str, docs: _Documents) -> Any:
         "dataset_kwargs",
     )
     spec: dict[str, Any] = {**dict.fromkeys(without), "test_split": "test", "num_fewshot": 0}
-    spec |= {"task": own, "custom_dataset": lambda **_: {"test": docs}}
-    (task,) = _loaded(manager, own, {"group": own, "task": [spec]})
+    spec |= {"task": task_name, "custom_dataset": lambda **_: {"test": docs}}
+    (task,) = _loaded(manager, task_name, {"group": task_name, "task": [spec]})
     if reason := _refusal(task):  # a probe file may name any task
-        raise ProbeError(f"{PREFIX}{own} {reason}")
+        raise ProbeError(f"{PREFIX}{task_name} {reason}")
     return task
 
 
@@ -272,18 +288,19 @@ def _manager(name: str) -> Any:
 
 @cache
 def _index() -> Any:
-    """Return the index of the harness's tasks; reading its files takes seconds."""
+    # Reading the files takes seconds.
     from lm_eval.tasks import TaskManager
 
     return TaskManager()
 
 
 def _tasks(manager: Any, name: str, wanted: Sequence[str], data: str | Path | None) -> list[Any]:
-    """Return the task objects of some names, with their data."""
     leaves: list[Any] = list(wanted)
     if data is not None:  # a task takes settings of its own only as a member of a group
         leaves = [
-            _with_data(own, Path(data), name) for one in wanted for own in _leaves(manager, one)
+            _with_data(spec, Path(data), name)
+            for wanted_name in wanted
+            for spec in _leaves(manager, wanted_name)
         ]
     elif len(wanted) == 1:
         return _loaded(manager, name, wanted[0])
@@ -299,14 +316,16 @@ def _loaded(manager: Any, name: str, spec: Any) -> list[Any]:
         ) as error:  # the harness raises what the hub's client and its task files raise
             line = " ".join(str(error).split())
             raise ProbeError(
-                f"{name}: the harness cannot load it ({type(error).__name__}: {line[:200]}); with a network it is "
-                "loaded from the hub, else data= (--data) names a folder with a JSONL file for each split"
+                f"{name}: the harness cannot load it ({type(error).__name__}: {line[:200]}); "
+                "with a network it is "
+                "loaded from the hub, else data= (--data) names a folder with a JSONL file for "
+                "each split"
             ) from error
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the harness from warning of its own defaults."""
+    # The warnings are of the harness's own defaults.
     logger = logging.getLogger("lm_eval")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -317,7 +336,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _leaves(manager: Any, name: str) -> list[dict[str, Any]]:
-    """Return the specifications of all tasks of a task, a group or a tag."""
+    # The name may be that of a task, a group or a tag.
     entry = manager.task_index[name]
     parts: Sequence[Any] = sorted(entry.tags) if entry.kind.name == "TAG" else ()
     if entry.kind.name == "GROUP":
@@ -325,27 +344,28 @@ def _leaves(manager: Any, name: str) -> list[dict[str, Any]]:
         parts = [listed] if isinstance(listed, str) else listed
     if not parts:
         return [{"task": name}]
-    found: list[dict[str, Any]] = []
-    for part in parts:
-        own: dict[str, Any] = dict(part) if isinstance(part, Mapping) else {"task": part}
-        known = str(own.get("task")) in manager.task_index
-        found += (
+    specs: list[dict[str, Any]] = []
+    for member in parts:
+        own: dict[str, Any] = dict(member) if isinstance(member, Mapping) else {"task": member}
+        is_known_task = str(own.get("task")) in manager.task_index
+        specs += (
             [{**spec, **own, "task": spec["task"]} for spec in _leaves(manager, own["task"])]
-            if known
+            if is_known_task
             else [own]
         )
-    return found
+    return specs
 
 
 def _with_data(spec: Mapping[str, Any], folder: Path, name: str) -> dict[str, Any]:
-    """Return the specification of a task whose data are the files of a folder."""
-    own = folder / str(spec["task"])
+    folder_of_task = folder / str(spec["task"])
     files = {
-        file.stem: str(file) for file in sorted((own if own.is_dir() else folder).glob("*.jsonl"))
+        file.stem: str(file)
+        for file in sorted((folder_of_task if folder_of_task.is_dir() else folder).glob("*.jsonl"))
     }
     if not files:
         raise ProbeError(
-            f"{name}: needed JSONL files in {folder}, one a split such as test.jsonl, and there are none"
+            f"{name}: needed JSONL files in {folder}, one a split such as test.jsonl, and there "
+            "are none"
         )
     return {
         **spec,
@@ -356,32 +376,30 @@ def _with_data(spec: Mapping[str, Any], folder: Path, name: str) -> dict[str, An
 
 
 def _items(task: Any, *, name: str, shots: int | None, metric: str | None) -> list[Item]:
-    """Return the items of a task, in the order of its documents.
-
-    Its sampler draws the worked examples in that order.
-    """
-    own = str(task.config.task)
+    # The sampler draws the worked examples in that order.
+    task_name = str(task.config.task)
     count = int(task.config.num_fewshot or 0) if shots is None else shots
     task.set_fewshot_seed(seed=_SEED)
-    made, wrong = list[Item](), list[str]()
+    items_made, wrong = list[Item](), list[str]()
     decides = _metric(task, name, metric) if _generates(task) else ""
     for number, doc in enumerate(task.eval_docs):
         context = task.fewshot_context(doc, num_fewshot=count, gen_prefix=task.doc_to_prefix(doc))
         question = str(task.doc_to_text(doc))
         at = max(context.rfind(question) if question else len(context), 0)
-        asked: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "id": str(number),
-            "task": own,
+            "task": task_name,
             "prompt": context[at:],
             "shots": context[:at],
         }
-        asked["category"] = paper_category(
-            own.removeprefix("leaderboard_").removesuffix("_zeroshot")
+        settings["category"] = paper_category(
+            task_name.removeprefix("leaderboard_").removesuffix("_zeroshot")
         )
         if _generates(task):
-            made.append(_open_item(task, doc, asked, decides))
+            items_made.append(_open_item(task, doc, settings, decides))
             continue
-        # The harness may score the options a second time without the question: those requests come last.
+        # The harness may score the options a second time without the question: those requests come
+        # last.
         k = len(task.doc_to_choice(doc))
         requests = [request.args[:2] for request in task.construct_requests(doc=doc, ctx=context)][
             :k
@@ -393,40 +411,51 @@ def _items(task: Any, *, name: str, shots: int | None, metric: str | None) -> li
             )
             continue
         choices = [continuation for _, continuation in requests]
-        made.append(Item(**asked, choices=choices, answer=answer if len(answer) > 1 else answer[0]))
+        items_made.append(
+            Item(**settings, choices=choices, answer=answer if len(answer) > 1 else answer[0])
+        )
     if wrong:
         warnings.warn(
-            f"{name}: {len(wrong):,} document{'s' if len(wrong) > 1 else ''} of {own} left out: {wrong[0]}",
+            f"{name}: {len(wrong):,} document{'s' if len(wrong) > 1 else ''} of {task_name} "
+            "left out: "
+            f"{wrong[0]}",
             stacklevel=4,
         )
-    return made
+    return items_made
 
 
-def _open_item(task: Any, doc: Any, asked: Mapping[str, Any], decides: str) -> Item:
-    """Return the item of a document whose answer is generated."""
+def _open_item(task: Any, doc: Any, settings: Mapping[str, Any], decides: str) -> Item:
     target = task.doc_to_target(doc)
     try:
         stored = json.loads(json.dumps(doc))
     except (TypeError, ValueError) as error:
         raise ProbeError(
-            f"{asked['task']}: document {asked['id']} cannot be stored as JSON: {error}"
+            f"{settings['task']}: document {settings['id']} cannot be stored as JSON: {error}"
         ) from error
-    answers = [str(one) for one in target] if isinstance(target, list) and target else str(target)
+    answers = (
+        [str(target_text) for target_text in target]
+        if isinstance(target, list) and target
+        else str(target)
+    )
     meta = {"doc": stored, "until": _generation(task).get("until", [])}
-    return Item(**asked, answer=answers, match=f"{PREFIX}{asked['task']}:{decides}", meta=meta)
+    return Item(
+        **settings, answer=answers, match=f"{PREFIX}{settings['task']}:{decides}", meta=meta
+    )
 
 
 def _metric(task: Any, name: str, wanted: str | None) -> str:
-    """Return the metric that decides a task, with its filter."""
-    rank = {one: number for number, one in enumerate(CORRECTNESS)}
-    own = sorted(task.higher_is_better(), key=lambda one: rank.get(one, len(rank)))
-    full = [f"{one},{of.name}" for one in own for of in task._filters]
-    found = next((one for one in full if wanted in (None, one, one.partition(",")[0])), None)
-    if found is None:
+    rank = {metric: number for number, metric in enumerate(CORRECTNESS)}
+    metrics = sorted(task.higher_is_better(), key=lambda metric: rank.get(metric, len(rank)))
+    full = [f"{metric},{of.name}" for metric in metrics for of in task._filters]
+    chosen = next(
+        (metric for metric in full if wanted in (None, metric, metric.partition(",")[0])), None
+    )
+    if chosen is None:
         raise ProbeError(
-            f"{name}: the task {task.config.task} has no metric {wanted!r}; it has {', '.join(full)}"
+            f"{name}: the task {task.config.task} has no metric {wanted!r}; it has "
+            f"{', '.join(full)}"
         )
-    return found
+    return chosen
 
 
 def _generates(task: Any) -> bool:
@@ -456,11 +485,12 @@ def _refusal(task: Any) -> str:
 
 
 def _answer(task: Any, doc: Any) -> tuple[int, ...] | None:
-    """Return the right options of a document, as the harness's `acc` counts them."""
+    # The harness's `acc` counts these options as right.
     target = task.doc_to_target(doc)
     choices = list(task.doc_to_choice(doc))
-    named = target if isinstance(target, list) else [target]
+    targets = target if isinstance(target, list) else [target]
     indices = [
-        choices.index(one) if isinstance(one, str) and one in choices else one for one in named
+        choices.index(target) if isinstance(target, str) and target in choices else target
+        for target in targets
     ]
     return tuple(indices) if indices and all(isinstance(index, int) for index in indices) else None

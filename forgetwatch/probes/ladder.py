@@ -3,12 +3,14 @@
     ladder               the pool: questions of ten kinds at eight levels; `at_levels` fits it to a model
     ladder-3345212455    800 + 1,200 questions, a digit for the level of each kind, in the order of `KINDS`
 
-A model near its ceiling has nothing to lose that a question would show. 300 questions of the pool, spread over kinds
-and levels, are asked at the start. At level l a model is right with probability 1/4 + 3/4 sigma(s (e - l)): an e for
-each kind, one slope s, four options. The level of a kind is the one nearest to `WANTED`. The 300 are compared nowhere:
-those that chose a level were luckily right.
+A model near its ceiling has nothing to lose that a question would show. 300 questions of the pool,
+spread over kinds and levels, are asked at the start. At level l a model is right with probability
+1/4 + 3/4 sigma(s (e - l)): an e for each kind, one slope s, four options. The level of a kind is
+the one nearest to `WANTED`. The 300 are compared nowhere: those that chose a level were luckily
+right.
 
-The levels are in the name of the probe, so that a resumed run, a file of outcomes, and another machine know them.
+The levels are in the name of the probe, so that a resumed run, a file of outcomes, and another
+machine know them.
 """
 
 from __future__ import annotations
@@ -58,39 +60,46 @@ _EASY: Final = (4.5, 4.0)
 
 
 def at_levels(probe: Probe, answers: Callable[[Probe], Snapshot]) -> Probe:
-    """Return the probe at the levels that suit a model, if it is the pool; any other as it is.
+    """Choose the levels that suit a model, if the probe is the pool.
+
+    Any other probe is unchanged.
 
     Args:
         probe: Any probe.
-        answers: Measures the model that comparisons begin with on a few questions, whose outcomes nothing else uses; it
-            may leave some out.
+        answers: Measures the model that comparisons begin with on a few questions, whose outcomes
+            nothing else uses; it may leave some out.
     """
     if not is_pool(probe):
         return probe
-    found = answers(_tried())
-    right = found.floats("correct")
-    known = np.isfinite(right)
-    of = [task.split(":") for task in compress(found.texts("task"), known)]
+    outcomes = answers(_tried())
+    right = outcomes.floats("correct")
+    is_scored = np.isfinite(right)
+    of = [task.split(":") for task in compress(outcomes.texts("task"), is_scored)]
     kinds, levels = (
         np.array([KINDS.index(kind) for kind, _ in of], int),
         np.array([int(level) for _, level in of], int),
     )
-    fitted = fitted_levels(kinds, levels, right[known] == 1)
+    fitted = fitted_levels(kinds, levels, right[is_scored] == 1)
     # No level whose questions are too long for the model: a curve would go on beyond them.
-    most = [max(levels[kinds == kind], default=_LEVELS[0]) for kind in range(len(KINDS))]
-    return at_named(tuple(int(min(level, at)) for level, at in zip(fitted, most, strict=True)))
+    highest = [max(levels[kinds == number], default=_LEVELS[0]) for number in range(len(KINDS))]
+    return at_named(tuple(int(min(level, at)) for level, at in zip(fitted, highest, strict=True)))
 
 
 def is_pool(probe: Probe) -> bool:
-    """Return True for the pool, which is fitted to a model; False for a ladder with levels, and for any other probe."""
+    """Is the probe the pool, which is fitted to a model?"""
     return probe.name == LADDER and probe.fingerprint == shipped_probe(LADDER).fingerprint
 
 
 def with_levels(probe: Probe) -> Probe:
-    """Return a probe; a ProbeError for the pool, which has to be fitted to a model first."""
+    """Refuse the pool, which has to be fitted to a model first.
+
+    Raises:
+        ProbeError: If the probe is the pool. Any other is returned.
+    """
     if is_pool(probe):
         raise ProbeError(
-            "ladder: needed its levels here, such as ladder-3345212455; score a model with it to get them"
+            "ladder: needed its levels here, such as ladder-3345212455; score a model with it "
+            "to get them"
         )
     return probe
 
@@ -98,7 +107,7 @@ def with_levels(probe: Probe) -> Probe:
 def fitted_levels(
     kinds: NDArray[np.int_], levels: NDArray[np.int_], right: NDArray[np.bool_]
 ) -> tuple[int, ...]:
-    """Return the level of each kind at which a model is right in about `WANTED`.
+    """Level of each kind at which a model is right in `WANTED`.
 
     Args:
         kinds: Place of each question's kind in `KINDS`, [questions].
@@ -119,24 +128,29 @@ def fitted_levels(
         )
         return before / 2 - likely.sum()
 
-    found = minimize(cost, [_SLOPE[0], *[_EASY[0]] * len(KINDS)], method="BFGS").x
-    wanted = found[1:] - logit((WANTED - _FLOOR) / (1 - _FLOOR)) / np.exp(found[0])
+    parameters = minimize(cost, [_SLOPE[0], *[_EASY[0]] * len(KINDS)], method="BFGS").x
+    wanted = parameters[1:] - logit((WANTED - _FLOOR) / (1 - _FLOOR)) / np.exp(parameters[0])
     return tuple(int(level) for level in np.clip(np.rint(wanted), _LEVELS[0], _LEVELS[-1]))
 
 
 @cache
 def at_named(levels: tuple[int, ...]) -> Probe:
-    """Return the ladder at the levels of the kinds: of each the nearest questions that no trial asks."""
+    """The ladder at a level of each kind.
+
+    Of each kind the nearest questions that no trial asks.
+    """
     tried = {item.id for item in _tried()}
-    own: dict[str, list[tuple[int, str, Item]]] = {kind: [] for kind in KINDS}
+    by_kind: dict[str, list[tuple[int, str, Item]]] = {kind: [] for kind in KINDS}
     for item in shipped_probe(LADDER):
         kind, level = item.task.split(":")
         if item.id not in tried:
-            own[kind].append((abs(int(level) - levels[KINDS.index(kind)]), item.content_hash, item))
+            by_kind[kind].append(
+                (abs(int(level) - levels[KINDS.index(kind)]), item.content_hash, item)
+            )
     pool = [
         item
-        for some in own.values()
-        for *_, item in sorted(some, key=lambda one: one[:2])[:_OF_KIND]
+        for candidates in by_kind.values()
+        for *_, item in sorted(candidates, key=lambda candidate: candidate[:2])[:_OF_KIND]
     ]
     standard = shipped_probe("standard")
     items = interleave([*standard.items[:_OF_STANDARD], *pool])
@@ -144,7 +158,10 @@ def at_named(levels: tuple[int, ...]) -> Probe:
 
 
 def named_ladder(name: str) -> Probe | None:
-    """Return the ladder of a name with levels; None for another name.
+    """The ladder of a name with levels.
+
+    Returns:
+        The probe, or None for another name.
 
     Raises:
         ProbeError: If the name has not a level from 1 to 8 for each kind.
@@ -154,17 +171,21 @@ def named_ladder(name: str) -> Probe | None:
     digits = name.removeprefix(f"{LADDER}-")
     if len(digits) != len(KINDS) or not set(digits) <= set(map(str, _LEVELS)):
         raise ProbeError(
-            f"{name}: needed a digit from 1 to 8 for each of {', '.join(KINDS)}, such as ladder-3345212455"
+            f"{name}: needed a digit from 1 to 8 for each of {', '.join(KINDS)}, such as "
+            "ladder-3345212455"
         )
     return at_named(tuple(map(int, digits)))
 
 
 def described_levels(name: str) -> str:
-    """Return the levels that a ladder's name has, as in ``chain 3, compared 3, ...``; empty for another name."""
-    found = re.fullmatch(rf"{LADDER}-([1-8]{{{len(KINDS)}}})(\+{STRATA})?", name)
+    """Levels in a ladder's name, as ``chain 3, compared 3, ...``.
+
+    Empty for another name.
+    """
+    match = re.fullmatch(rf"{LADDER}-([1-8]{{{len(KINDS)}}})(\+{STRATA})?", name)
     return (
-        ", ".join(f"{kind} {level}" for kind, level in zip(KINDS, found[1], strict=True))
-        if found
+        ", ".join(f"{kind} {level}" for kind, level in zip(KINDS, match[1], strict=True))
+        if match
         else ""
     )
 

@@ -14,7 +14,6 @@ from forgetwatch.files.reading import file_errors, open_plain, table_suffix
 from forgetwatch.item import has_one_choice_alone
 from forgetwatch.probe import Norm, Probe, combine, read_probe
 from forgetwatch.probes.answer_key import Key
-from forgetwatch.probes.categories import combine_tasks
 from forgetwatch.probes.harness import (
     PREFIX,
     harness_probe,
@@ -29,6 +28,7 @@ from forgetwatch.probes.shipped_probes import (
     demo_probe,
     shipped_probe,
 )
+from forgetwatch.probes.task_sequence import combine_tasks
 from forgetwatch.probes.wordings import AskedIn, worded
 from forgetwatch.progress import log
 
@@ -46,25 +46,28 @@ def load_probe(
     norm: Norm | None = None,
     metric: str | None = None,
 ) -> Probe:
-    """Load a probe by its name, from a file, or from rows.
+    """Load a probe by name, from a file, or from rows.
 
     Args:
         name: A shipped probe, a task of lm-evaluation-harness
-            (``lm_eval:arc_easy``), a file of items or rows, or the rows: a list of dicts, a `datasets.Dataset`. With
-            ``@one`` or ``@each`` at its end, in several wordings (`probes.wordings`).
+            (``lm_eval:arc_easy``), a file of items or rows, or the rows: a list of dicts, a
+            `datasets.Dataset`. With ``@one`` or ``@each`` at its end, in several wordings
+            (`probes.wordings`).
         shots: For tasks of the harness: worked examples before each question.
         limit: Maximum number of items: the first ones.
         columns: For a table of questions: what its columns are for, as in ``{"prompt": "frage"}``.
         key: For a table of questions: how its answers name options.
-        data: For tasks of the harness: a folder with a JSONL file for each split, in place of the hub.
-        norm: For tasks of the harness: divisor of an option's log-likelihood; ``chars`` for its `acc_norm`.
+        data: For tasks of the harness: a folder with a JSONL file for each split, in place of the
+            hub.
+        norm: For tasks of the harness: divisor of an option's log-likelihood; ``chars`` for its
+            `acc_norm`.
         metric: For tasks of the harness: the metric that decides generated answers.
 
     Raises:
         ProbeError: If there is no probe of that name, or it cannot be read.
     """
-    unworded, asked = split_asked(name)
-    if asked is not None:
+    unworded, wordings = split_asked(name)
+    if wordings is not None:
         found = load_probe(
             unworded,
             shots=shots,
@@ -75,12 +78,14 @@ def load_probe(
             norm=norm,
             metric=metric,
         )
-        made = worded(found, asked)
-        if without := sum(not item.wording for item in made):
+        worded_probe = worded(found, wordings)
+        if without := sum(not item.wording for item in worded_probe):
             log(
-                f"{made.name}: {without:,} of {len(found):,} questions have no other wording, and are asked as they are"
+                f"{worded_probe.name}: {without:,} of {len(found):,} questions have no other "
+                "wording, "
+                "and are asked as they are"
             )
-        return made
+        return worded_probe
     if limit is not None and limit < 1:
         raise ProbeError(f"{name}: limit must be at least 1 item, got {limit}")
     if isinstance(name, str) and is_harness_name(name) and not Path(name).exists():
@@ -88,35 +93,43 @@ def load_probe(
         return harness_probe(
             name, data=data, norm=norm or "sum", shots=shots, limit=limit, metric=metric
         )
-    if any(given is not None for given in (data, norm, shots, metric)):
+    if any(option is not None for option in (data, norm, shots, metric)):
         raise ProbeError(
-            f"{name}: data, norm, shots and metric are for tasks of lm-evaluation-harness, such as lm_eval:arc_easy"
+            f"{name}: data, norm, shots and metric are for tasks of lm-evaluation-harness, such "
+            "as lm_eval:arc_easy"
         )
     probe = _local(name, columns, key)
     return probe if limit is None else probe.head(limit)
 
 
 def split_asked(name: str | Path | Iterable[Mapping[str, Any]]) -> tuple[Any, AskedIn | None]:
-    """Return a name without ``@one`` or ``@each``, and which of them it had; None for neither, and for a file."""
+    """Split ``@one`` or ``@each`` from a name.
+
+    Returns:
+        The name, and the suffix; None without a suffix, and for a file.
+    """
     if isinstance(name, (str, Path)) and not Path(name).is_file():
-        for asked in get_args(AskedIn):
-            if str(name).endswith(f"@{asked}"):
-                return str(name).removesuffix(f"@{asked}"), asked
+        for suffix in get_args(AskedIn):
+            if str(name).endswith(f"@{suffix}"):
+                return str(name).removesuffix(f"@{suffix}"), suffix
     return name, None
 
 
 def load_tasks(probes: Mapping[str, Probe | str | Path] | str | Path) -> Probe:
-    """Load a probe for each task of a sequence of trainings, as one probe; see `probes.categories`.
+    """Load a probe for each task of a sequence of trainings.
+
+    As one probe; see `probes.categories`.
 
     Tasks of a folder that cannot be graded are left out, with a line in the log.
 
     Raises:
-        ProbeError: If a named probe cannot be loaded, two cannot be evaluated together, or no task is left.
+        ProbeError: If a named probe cannot be loaded, two cannot be evaluated together, or no task
+            is left.
     """
-    made, notes = combine_tasks(probes, lambda name: with_levels(load_probe(name)))
+    combined, notes = combine_tasks(probes, lambda name: with_levels(load_probe(name)))
     for note in notes:
         log(note)
-    return made
+    return combined
 
 
 def _local(
@@ -134,7 +147,8 @@ def _local(
         return read_probe(path)
     if path.exists() and not path.is_dir():
         raise ProbeError(
-            f"{path}: needed a regular file of items or rows, got a pipe or device; write it to a file first"
+            f"{path}: needed a regular file of items or rows, got a pipe or device; write it to "
+            "a file first"
         )
     if (path / "dataset_info.json").is_file():
         raise ProbeError(
@@ -149,16 +163,18 @@ def _local(
     ladders = {part: named_ladder(part) for part in parts}
     unknown = [part for part in parts if part not in _LOCAL_NAMES and ladders[part] is None]
     if unknown:
-        named, _, count = str(name).rpartition(":")
-        if named and count.isdigit():
+        named_part, _, count = str(name).rpartition(":")
+        if named_part and count.isdigit():
             raise ProbeError(
-                f"{name}: no such file; to use {count} items of a probe, write them to a file first: "
-                f"`forgetwatch probe build {named} --limit {count} -o few.jsonl`"
+                f"{name}: no such file; to use {count} items of a probe, write them to a file "
+                "first: "
+                f"`forgetwatch probe build {named_part} --limit {count} -o few.jsonl`"
             )
         near = did_you_mean(unknown[0], _LOCAL_NAMES)
         near += "; @one or @each ends a name" if "@" in str(name) else ""
         raise ProbeError(
-            f"{name}: no such file, and no such shipped probe{near}; needed {', '.join(_LOCAL_NAMES)}, a file of items "
+            f"{name}: no such file, and no such shipped probe{near}; needed "
+            f"{', '.join(_LOCAL_NAMES)}, a file of items "
             f"or rows, or a task of lm-evaluation-harness with its prefix, such as {PREFIX}arc_easy"
             + ("" if is_installed() else f", which needs {install('lm_eval')}")
         )
@@ -181,7 +197,7 @@ def _refuse_plan(
 
 
 def _is_probe_file(path: Path) -> bool:
-    """Return True for a file of items, with or without a header; False for a table of questions."""
+    # A table of questions is none.
     if table_suffix(path) in (".csv", ".tsv", ".json", ".parquet"):
         return False
     with file_errors(path, "a probe or a table of questions", ProbeError), open_plain(path) as file:

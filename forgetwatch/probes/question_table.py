@@ -3,27 +3,29 @@
     probe_from("mine.csv")                            columns by their usual names
     probe_from(rows, columns={"prompt": "frage"})     or by names that are given
 
-Columns. `row_files.USUAL_NAMES` lists the names by which a column is recognised, case aside; of several that hold
-values the first of the list is taken, so that `prompt` is preferred to `text`. Passages, contexts and instructions are
-put before the question. These tables need no `columns`:
+Columns. `row_files.USUAL_NAMES` lists the names by which a column is recognised, case aside; of
+several that hold values the first of the list is taken, so that `prompt` is preferred to `text`.
+Passages, contexts and instructions are put before the question. These tables need no `columns`:
 
     question, options, answer           question, A, B, C, D, answer           goal, sol1, sol2, label
     ctx, endings, label                 prompt, choice_a, choice_b, correct    passage, question, answer
     instruction, input, output          question, distractor1, distractor2, correct_answer
 
-Options are a list, the text of a list in JSON or Python, ``{"text": [...], "label": [...]}``, a list of such
-objects, a column each, or columns of wrong ones beside the right answer. A blank option is left out, and the others
-keep their letters. True and false without options are ``yes`` and ``no``. For log-likelihoods an option that does not
-begin with a space gets one, so that it does not stick to the question.
+Options are a list, the text of a list in JSON or Python, ``{"text": [...], "label": [...]}``, a
+list of such objects, a column each, or columns of wrong ones beside the right answer. A blank
+option is left out, and the others keep their letters. True and false without options are ``yes``
+and ``no``. For log-likelihoods an option that does not begin with a space gets one, so that it does
+not stick to the question.
 
-Answers. How a column names the right option is decided over all rows (`read_key`). Without options the answer is
-open, and graded by the column `match`, or else by its form: ``5``, ``$5`` and ``5 %`` as a number, ``Apollo 11`` as
-words that the output must contain. Of solutions that end in ``#### 5`` or in a box that part is the answer.
+Answers. How a column names the right option is decided over all rows (`read_key`). Without options
+the answer is open, and graded by the column `match`, or else by its form: ``5``, ``$5`` and ``5 %``
+as a number, ``Apollo 11`` as words that the output must contain. Of solutions that end in ``####
+5`` or in a box that part is the answer.
 
-Prompts. If most questions with options end in "?", all are framed as in the shipped probes, "Question:
-...
-Answer:". A column that is named `prompt` is taken as it is. What would be asked without a part of it is refused:
-pictures, sound, a turn of the assistant at the end, and equal questions with unlike answers.
+Prompts. If most questions with options end in "?", all are framed as in the shipped probes,
+"Question: ... Answer:". A column that is named `prompt` is taken as it is. What would be asked
+without a part of it is refused: pictures, sound, a turn of the assistant at the end, and equal
+questions with unlike answers.
 
 An error lists the mistakes of the first five wrong rows.
 """
@@ -53,7 +55,8 @@ from forgetwatch.probes.answer_key import (
     read_key,
     read_open_answers,
 )
-from forgetwatch.probes.checking import training_text, unanswerable
+from forgetwatch.probes.checking import unanswerable
+from forgetwatch.probes.overlap import training_text
 from forgetwatch.probes.row_files import Rows, cells, flat, read_rows
 from forgetwatch.probes.table_plan import Plan, make_plan
 from forgetwatch.progress import log
@@ -90,9 +93,11 @@ def probe_from(
     """Make a probe of a table's rows.
 
     Args:
-        source: A file (CSV, TSV, JSONL, JSON, Parquet), or rows: a list of dicts, a `datasets.Dataset`.
-        columns: Names of columns by the part of an item that they contain, if they have no usual name; ``choices`` may
-            be several columns. The words of a plan are parts too: question, before, options, key.
+        source: A file (CSV, TSV, JSONL, JSON, Parquet), or rows: a list of dicts, a
+            `datasets.Dataset`.
+        columns: Names of columns by the part of an item that they contain, if they have no usual
+            name; ``choices`` may be several columns. The words of a plan are parts too: question,
+            before, options, key.
         name: Name of the probe; by default the file's.
         task: The task of rows without one; by default the probe's name.
         category: The category of rows without one.
@@ -100,10 +105,12 @@ def probe_from(
         norm: See `Probe`.
         rendering: See `Probe`; by default plain, and chat where prompts are messages.
         decoding: See `Probe`.
-        key: Way in which the answers name options, such as ``from-1``; by default it is decided over all rows.
+        key: Way in which the answers name options, such as ``from-1``; by default it is decided
+            over all rows.
 
     Raises:
-        ProbeError: If there is no row, a column is missing, rows are wrong, or two readings fit all of them.
+        ProbeError: If there is no row, a column is missing, rows are wrong, or two readings fit all
+            of them.
     """
     rows, where = _rows(source)
     name = name or (Path(source).stem if isinstance(source, (str, Path)) else "mine")
@@ -115,29 +122,33 @@ def probe_from(
     reader = _Reader(plan, of, table, where, space=scoring == "loglikelihood", key=key)
     items: list[Item] = []
     wrong: list[str] = []
-    for number, (place, _) in enumerate(rows):
+    for number, (position, _) in enumerate(rows):
         item, mistakes = reader.item(number, task=task or name, category=category)
         if item is None:
-            wrong.append(f"{place}: {', '.join(mistakes)}")
+            wrong.append(f"{position}: {', '.join(mistakes)}")
         else:
             items.append(item)
     answers: dict[Any, set[Any]] = {}
     for item in items:
         answers.setdefault((item.task, str(item.prompt), item.choices), set()).add(item.answers)
-    if (unlike := sum(len(given) - 1 for given in answers.values())) > _UNLIKE * len(items):
+    if (unlike := sum(len(answer) - 1 for answer in answers.values())) > _UNLIKE * len(items):
         unused = f"; not used: {', '.join(plan.not_used)}" if plan.not_used else ""
         raise ProbeError(
-            f"{where}: {unlike:,} of {len(items):,} questions are asked again with another answer: a part of them is "
+            f"{where}: {unlike:,} of {len(items):,} questions are asked again with another "
+            "answer: a part of them is "
             f"missing{unused}; --column context=COLUMN puts a column of texts before the question"
         )
     times = Counter((item.task, item.id) for item in items)
     wrong += [
-        f"id {id_!r} occurs {n} times in task {own!r}" for (own, id_), n in times.items() if n > 1
+        f"id {id_!r} occurs {n} times in task {task_of!r}"
+        for (task_of, id_), n in times.items()
+        if n > 1
     ]
     if wrong:
         more = f"; and {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else ""
         raise ProbeError(
-            f"{where}: {len(wrong):,} of {len(rows):,} rows cannot be used: {'; '.join(wrong[:_SHOWN])}{more}"
+            f"{where}: {len(wrong):,} of {len(rows):,} rows cannot be used: "
+            f"{'; '.join(wrong[:_SHOWN])}{more}"
         )
     chat = any(item.system or not isinstance(item.prompt, str) for item in items)
     probe = Probe(
@@ -154,8 +165,10 @@ def probe_from(
         log(f"  {_example(item)}")
     if never := unanswerable(items):
         log(
-            f"{where}: {len(never):,} of {len(items):,} answers are graded as wrong even if an output is the answer, "
-            f"such as {str(never[0].answers[0])!r:.60} (id {never[0].id}); a column `match` says how to grade"
+            f"{where}: {len(never):,} of {len(items):,} answers are graded as wrong even if an "
+            "output is the answer, "
+            f"such as {str(never[0].answers[0])!r:.60} (id {never[0].id}); a column `match` "
+            "says how to grade"
         )
     return probe
 
@@ -210,10 +223,14 @@ class _Reader:
         )
         self._plan = plan
         # Decided for the file: one probe has one form.
-        texts = [text.rstrip() for text in cells(rows, plan.question) if isinstance(text, str)]
+        texts = [
+            question.rstrip()
+            for question in cells(rows, plan.question)
+            if isinstance(question, str)
+        ]
         has_options = bool(plan.options or plan.wrong or self._is_yes_no)
         is_bare = has_options and space and plan.question.lower().strip() != "prompt"
-        framed = is_bare and 2 * sum(text.endswith("?") for text in texts) >= len(rows)
+        framed = is_bare and 2 * sum(question.endswith("?") for question in texts) >= len(rows)
         self._plan = plan = replace(plan, framed=framed)
         self._options = [self._row_options(at) for at in range(len(rows))]
         self._reading: KeyReading | None = None
@@ -221,15 +238,15 @@ class _Reader:
         usable = [at for at in answered if self._options[at] is not None]
         try:
             if plan.options:
-                found = read_key(
+                reading = read_key(
                     [self._answers[at] for at in usable],
                     [self._options[at] or Options(()) for at in usable],
                     column=plan.answer,
                     key=key,
                 )
-                named = dict(zip(usable, found.indices, strict=True))
+                right_of = dict(zip(usable, reading.indices, strict=True))
                 self._reading = KeyReading(
-                    key=found.key, indices=tuple(named.get(at) for at in range(len(rows)))
+                    key=reading.key, indices=tuple(right_of.get(at) for at in range(len(rows)))
                 )
             elif not plan.wrong and not self._is_yes_no and "match" not in of:
                 self._refuse_labels()
@@ -239,23 +256,31 @@ class _Reader:
         self.plan = replace(plan, key=self._reading.key if self._reading else None, open=self._open)
 
     def _refuse_labels(self) -> None:
-        """Refuse labels of a class as open answers: nobody answers a question with a label that it does not name."""
+        # Nobody answers a question with a label that the question does not name.
         plan, labels = self._plan, {answer for answer in self._answers if isinstance(answer, str)}
         is_label = plan.answer.lower().strip() in ("label", "labels", "class") and all(
             map(str.isalpha, labels)
         )
         if not is_label or not 2 <= 2 * len(labels) <= len(self._rows):
             return
-        asked = [str(row.get(name)) for row in self._rows for name in (plan.question, *plan.before)]
-        words = set(re.findall(r"\w+", " ".join(asked).lower()))
+        questions = [
+            str(row.get(name)) for row in self._rows for name in (plan.question, *plan.before)
+        ]
+        words = set(re.findall(r"\w+", " ".join(questions).lower()))
         if not {label.lower() for label in labels} & {*words, "yes", "no", "true", "false"}:
             raise ProbeError(
-                f"column {plan.answer!r} holds labels ({', '.join(sorted(labels)[:_SHOWN])}) that no question names, "
-                "and no model answers with; needed the answer, or a column `match` with its rule, such as refuses"
+                f"column {plan.answer!r} holds labels ({', '.join(sorted(labels)[:_SHOWN])}) "
+                "that no question names, "
+                "and no model answers with; needed the answer, or a column `match` with its "
+                "rule, such as refuses"
             )
 
     def item(self, at: int, *, task: str, category: str) -> tuple[Item | None, list[str]]:
-        """Return the item of a row, or None and what is wrong with it."""
+        """Item of a row.
+
+        Returns:
+            The item, or None; and what is wrong with the row.
+        """
         mistakes = self._mistakes[at]
         prompt = self._prompt(at)
         choices, answer, match = self._answer(at)
@@ -287,7 +312,7 @@ class _Reader:
         return str(value).strip() if is_filled(value) else ""
 
     def _prompt(self, at: int) -> Any:
-        """Return the question, framed if it is a bare one with options, after what belongs before it."""
+        # A bare question with options is framed; what belongs before it comes first.
         plan, row = self._plan, self._rows[at]
         value = row.get(plan.question)
         if isinstance(value, (list, tuple)) and value:
@@ -316,26 +341,26 @@ class _Reader:
         return "\n\n".join([*before, value]) if before else value
 
     def _row_options(self, at: int) -> Options | None:
-        """Return the options of a row; None for an open question, and where they are wrong."""
+        # None for an open question, and where options are wrong.
         plan, row = self._plan, self._rows[at]
         if self._is_yes_no:
             return Options(("yes", "no"))
         if plan.wrong:
-            others = [part for name in plan.wrong for part in _listed(row.get(name))]
-            return Options(tuple(others)) if others else None
+            wrong_options = [option for name in plan.wrong for option in _listed(row.get(name))]
+            return Options(tuple(wrong_options)) if wrong_options else None
         if not plan.options:
             return None
         if len(plan.options) > 1:
-            given = tuple(
+            options_given = tuple(
                 str(row.get(name)) if is_filled(row.get(name)) else None for name in plan.options
             )
             labels = (
                 () if any(map(str.isascii, plan.options)) else tuple(map(str.strip, plan.options))
             )
-            if not any(text is not None for text in given):
+            if not any(option is not None for option in options_given):
                 self._mistakes[at].append(f"columns {', '.join(plan.options)} hold no option")
                 return None
-            return Options(given, labels)
+            return Options(options_given, labels)
         value = _parse_literal(row.get(plan.options[0]))
         labels = ()
         if isinstance(value, Mapping) and {"text", "label"} <= set(value):
@@ -345,23 +370,30 @@ class _Reader:
         elif (
             isinstance(value, (list, tuple))
             and value
-            and all(isinstance(one, Mapping) for one in value)
+            and all(isinstance(option, Mapping) for option in value)
         ):
             labels = tuple(
-                str(next((one[name] for name in _LABELS if name in one), "")) for one in value
+                str(next((option[name] for name in _LABELS if name in option), ""))
+                for option in value
             )
-            value = [next((one[name] for name in _TEXTS if name in one), None) for one in value]
+            value = [
+                next((option[name] for name in _TEXTS if name in option), None) for option in value
+            ]
         if not isinstance(value, (list, tuple)) or not value or not all(map(is_filled, value)):
             self._mistakes[at].append(
-                f"column {plan.options[0]!r} holds no list of options ({_short(row.get(plan.options[0]))})"
+                f"column {plan.options[0]!r} holds no list of options "
+                f"({_short(row.get(plan.options[0]))})"
             )
             return None
         return Options(
-            tuple(map(str, value)), labels, all(isinstance(one, (int, float)) for one in value)
+            tuple(map(str, value)),
+            labels,
+            all(isinstance(option, (int, float)) for option in value),
         )
 
     def _answer(self, at: int) -> tuple[tuple[str, ...], Any, str | None]:
-        """Return the options without blank ones, the answer (indices or texts), and the match of an open one."""
+        # The options without blank ones, the answer (indices or texts), and the match of an open
+        # one.
         value, plan, options = self._answers[at], self._plan, self._options[at]
         if not is_filled(value):
             self._mistakes[at].append(f"column {plan.answer!r} holds no answer ({_short(value)})")
@@ -376,17 +408,18 @@ class _Reader:
             )
             if not texts:
                 self._mistakes[at].append(
-                    f"column {plan.answer!r} holds an object or a list, not a text ({_short(value)})"
+                    f"column {plan.answer!r} holds an object or a list, not a text "
+                    f"({_short(value)})"
                 )
                 return (), None, None
             texts = tuple(map(self._open.text, texts))
-            by_form = {self._open.match(text) for text in texts}
+            by_form = {self._open.match(answer_text) for answer_text in texts}
             own = by_form.pop() if len(by_form) == 1 else "contains"
             return (), texts if len(texts) > 1 else texts[0], match or own
         if self._is_yes_no:
             return ("yes", "no"), 0 if value else 1, None
         if plan.wrong:
-            texts = (str(value), *(text for text in options.texts if text is not None))
+            texts = (str(value), *(option for option in options.texts if option is not None))
             # The right one has no place of its own: an order by hash is the same on every machine.
             order = sorted(
                 range(len(texts)), key=lambda index: hashlib.sha256(texts[index].encode()).digest()
@@ -395,15 +428,16 @@ class _Reader:
         indices = None if self._reading is None else self._reading.indices[at]
         if indices is None:
             self._mistakes[at].append(
-                f"column {plan.answer!r} holds {_short(value)}, which is not one of the {len(options.texts)} options, "
+                f"column {plan.answer!r} holds {_short(value)}, which is not one of the "
+                f"{len(options.texts)} options, "
                 "nor their letter (A to Z), nor their index from 0"
             )
             return (), None, None
-        kept = [index for index, text in enumerate(options.texts) if text is not None]
-        found = [kept.index(index) for index in indices]
+        kept = [index for index, option in enumerate(options.texts) if option is not None]
+        right = [kept.index(index) for index in indices]
         return (
             tuple(options.texts[index] or "" for index in kept),
-            found[0] if len(found) == 1 else found,
+            right[0] if len(right) == 1 else right,
             None,
         )
 
@@ -424,40 +458,46 @@ _TEXTS: Final = ("text", "content", "value", "option", "answer")
 def _listed(cell: Any) -> list[str]:
     value = _parse_literal(cell)
     values = value if isinstance(value, (list, tuple)) else [value]
-    return [str(one) for one in values if is_filled(one)]
+    return [str(cell) for cell in values if is_filled(cell)]
 
 
 def _open_answers(value: Any, *, is_json: bool) -> tuple[str, ...]:
-    """Return the texts of an open answer: one, or each of a list, or those within an object; none for other objects.
-
-    A JSON value is one text, unless it is a list of texts. The object may be a message, ``{"text": [...]}``, or
-    ``{"value": ..., "aliases": [...]}``.
-    """
-    given = value if is_json else _parse_literal(value)
+    # One text, each of a list, or those within an object; none for other objects. A JSON value is
+    # one text, unless it is a list of texts. The object may be a message, ``{"text": [...]}``, or
+    # ``{"value": ..., "aliases": [...]}``.
+    literal = value if is_json else _parse_literal(value)
     if (
-        isinstance(given, (list, tuple))
-        and len(given) == 1
-        and isinstance(given[0], Mapping)
+        isinstance(literal, (list, tuple))
+        and len(literal) == 1
+        and isinstance(literal[0], Mapping)
         and not is_json
     ):
-        given = given[0]
-    if isinstance(given, Mapping) and not is_json:
+        literal = literal[0]
+    if isinstance(literal, Mapping) and not is_json:
         inner = [
-            given[name]
+            literal[name]
             for name in ("text", "content", "value", "aliases")
-            if is_filled(given.get(name))
+            if is_filled(literal.get(name))
         ]
         texts = [
-            text for part in inner for text in (part if isinstance(part, (list, tuple)) else [part])
+            answer_text
+            for field in inner
+            for answer_text in (field if isinstance(field, (list, tuple)) else [field])
         ]
-        return tuple(dict.fromkeys(texts)) if all(isinstance(text, str) for text in texts) else ()
-    are_texts = isinstance(given, (list, tuple)) and all(isinstance(text, str) for text in given)
+        return (
+            tuple(dict.fromkeys(texts))
+            if all(isinstance(answer_text, str) for answer_text in texts)
+            else ()
+        )
+    are_texts = isinstance(literal, (list, tuple)) and all(
+        isinstance(answer_text, str) for answer_text in literal
+    )
     if are_texts or (
-        isinstance(given, (list, tuple)) and not is_json and not isinstance(value, str)
+        isinstance(literal, (list, tuple)) and not is_json and not isinstance(value, str)
     ):
         return (
-            tuple(map(str, given))
-            if not any(isinstance(one, (Mapping, list, tuple)) for one in given)
+            tuple(map(str, literal))
+            if not any(isinstance(element, (Mapping, list, tuple)) for element in literal)
             else ()
         )
     if isinstance(value, str) or not is_json:
@@ -466,20 +506,22 @@ def _open_answers(value: Any, *, is_json: bool) -> tuple[str, ...]:
 
 
 def _parse_literal(value: Any) -> Any:
-    """Return the list or object that a text spells in JSON or Python; any other value unchanged."""
+    # In JSON or Python; any other value is unchanged.
     if not isinstance(value, str) or value.strip()[:1] not in ("[", "{"):
         return value
     # CSV files written from Python contain lists as `['a', 'b']`, which is not JSON.
     for read in (json.loads, ast.literal_eval):
         try:
-            found = read(value.strip())
-            return found if isinstance(found, (list, dict)) else value  # not a set, such as {1, 2}
+            literal = read(value.strip())
+            return (
+                literal if isinstance(literal, (list, dict)) else value
+            )  # not a set, such as {1, 2}
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             continue
     return value
 
 
 def _short(value: Any) -> str:
-    """Return a value for a message, cut to 40 characters."""
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    # Cut to 40 characters.
+    shortened = repr(value)
+    return shortened if len(shortened) <= 40 else f"{shortened[:37]}..."

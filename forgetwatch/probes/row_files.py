@@ -1,8 +1,8 @@
 """Files of rows: questions, and the examples of a training set.
 
-A table is CSV, TSV, JSON lines, Parquet, or one JSON document: a list of objects, or an object that holds one such list
-among other members. A text beside that list that belongs before each question, such as the `task_prefix` of BIG-bench,
-is a column of every row.
+A table is CSV, TSV, JSON lines, Parquet, or one JSON document: a list of objects, or an object that
+holds one such list among other members. A text beside that list that belongs before each question,
+such as the `task_prefix` of BIG-bench, is a column of every row.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from forgetwatch.errors import ProbeError, SnapshotError
 from forgetwatch.files.reading import file_errors, regular_size, table_suffix
 from forgetwatch.files.rows import begins_array, table_rows
 from forgetwatch.probe import LETTERS
-from forgetwatch.probes.checking import training_text
+from forgetwatch.probes.overlap import training_text
 
 PLACES: Final = ("idx", "index")
 """Names of columns that may be no more than the place of a row."""
@@ -114,7 +114,7 @@ Rows = list[tuple[str, Mapping[str, Any]]]
 
 
 def cells(rows: Iterable[Mapping[str, Any]], column: str) -> list[Any]:
-    """Return the cells of a column, None where a row lacks it."""
+    """Cells of a column, None where a row lacks the column."""
     return [row.get(column) for row in rows]
 
 
@@ -123,7 +123,11 @@ SUFFIXES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 
 
 def read_rows(path: str | Path) -> Rows:
-    """Read the rows of a file; ProbeError if it cannot be read as a table."""
+    """Read the rows of a file.
+
+    Raises:
+        ProbeError: If the file cannot be read as a table.
+    """
     path = Path(path)
     if table_suffix(path) not in SUFFIXES:
         raise ProbeError(f"{path}: needed a file that ends in {', '.join(SUFFIXES)}")
@@ -139,19 +143,20 @@ def read_rows(path: str | Path) -> Rows:
     ]
 
 
-def _listed_rows(given: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
-    """Return the rows of an object with one list of objects, and texts that belong to each row."""
-    lists = {name: rows for name, rows in given.items() if _are_rows(rows)}
+def _listed_rows(document: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
+    # An object with one list of objects, and texts that belong to each row.
+    lists = {name: rows for name, rows in document.items() if _are_rows(rows)}
     if len(lists) != 1:
-        found = f", got an object with several: {', '.join(lists)}" if lists else ""
+        reason = f", got an object with several: {', '.join(lists)}" if lists else ""
         raise ProbeError(
-            f"{path}: needed a list of objects, one a question, or an object with one such list{found}"
+            f"{path}: needed a list of objects, one a question, or an object with one such "
+            f"list{reason}"
         )
     (rows,) = lists.values()
     shared = {
-        name: text
-        for name, text in given.items()
-        if name.lower() in BEFORE and isinstance(text, str)
+        name: value
+        for name, value in document.items()
+        if name.lower() in BEFORE and isinstance(value, str)
     }
     return [{**shared, **row} for row in rows]
 
@@ -161,7 +166,7 @@ def _are_rows(value: Any) -> bool:
 
 
 def flat(rows: Rows) -> Rows:
-    """Return rows without the objects in which some data sets hold a question, and the scores of its options.
+    """Flatten rows of data sets that nest questions or scores.
 
     {"question": {"stem": "Capital?", "choices": [...]}, "answerKey": "B"}     ARC, OpenBookQA, CommonsenseQA
     {"messages": [..., {"role": "assistant", "content": "Lima"}]}               the last turn is the answer
@@ -185,12 +190,12 @@ def flat(rows: Rows) -> Rows:
 
 
 def _ends_with_answer(value: Any) -> bool:
-    """Return True for messages of which the last is a text by the assistant, after another one."""
-    last = value[-1] if isinstance(value, (list, tuple)) and len(value) > 1 else None
+    # After a message of another role.
+    last_message = value[-1] if isinstance(value, (list, tuple)) and len(value) > 1 else None
     return (
-        isinstance(last, Mapping)
-        and last.get("role") == "assistant"
-        and isinstance(last.get("content"), str)
+        isinstance(last_message, Mapping)
+        and last_message.get("role") == "assistant"
+        and isinstance(last_message.get("content"), str)
     )
 
 
@@ -206,7 +211,9 @@ def _with_options(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def training_texts(paths: Iterable[Path]) -> Iterator[str]:
-    """Yield the rows of training files one after the other, each as one text; every line of a file of another format.
+    """Yield the rows of training files, each as one text.
+
+    Every line of a file of another format is a row.
 
     JSONL and Parquet are read row by row, whatever their size.
 
@@ -231,6 +238,6 @@ def training_texts(paths: Iterable[Path]) -> Iterator[str]:
 
 
 def is_part_of_question(name: str) -> bool:
-    """Return whether a column of this name holds options, or what belongs before a question."""
+    """Does a column of this name hold options or a context?"""
     bare = name.lower().strip()
     return bare in (*USUAL_NAMES["choices"], *BEFORE) or _NUMBERED.fullmatch(bare) is not None

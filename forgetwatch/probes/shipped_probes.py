@@ -2,10 +2,12 @@
 
 The order of a probe of several tasks, by which every prefix is a fair sample of them.
 
-The probe `demo`: questions about an invented world, which no model can know before it is trained on it.
+The probe `demo`: questions about an invented world, which no model can know before it is trained on
+it.
 
-Each relation has a closed set of values, so a model that knows the language but not the fact guesses among plausible
-options. Only the demo and the tests use it; it measures nothing about a real model.
+Each relation has a closed set of values, so a model that knows the language but not the fact
+guesses among plausible options. Only the demo and the tests use it; it measures nothing about a
+real model.
 """
 
 from __future__ import annotations
@@ -66,12 +68,16 @@ def shipped_probe(name: str) -> Probe:
     if name == "quick":
         return replace(shipped_probe("standard").head(QUICK), name="quick")
     if name == STRATA:
-        probes = [shipped_probe(f"standard-{part}") for part in ("multilingual", "code", "written")]
+        probes = [
+            shipped_probe(f"standard-{probe_part}")
+            for probe_part in ("multilingual", "code", "written")
+        ]
         written, kept = probes[-1].decoding, []
-        for one in (*probes, shipped_probe("behaviour")):
-            # Instructions without word problems; answers of one length, since a probe generates in one way.
-            items = [item for item in one if item.match != "number"][:_OF_STRATUM]
-            kept.append(replace(one, items=items, decoding=one.decoding and written))
+        for probe in (*probes, shipped_probe("behaviour")):
+            # Instructions without word problems; answers of one length, since a probe generates in
+            # one way.
+            items = [item for item in probe if item.match != "number"][:_OF_STRATUM]
+            kept.append(replace(probe, items=items, decoding=probe.decoding and written))
         return replace(reduce(combine, kept), name=STRATA)
     with as_file(files("forgetwatch.probes.shipped") / FILES[name]) as path:
         return read_probe(path)
@@ -86,36 +92,43 @@ def _task(item: Item) -> str:
 
 
 def interleave(items: Sequence[Item], *, by: Callable[[Item], Any] = _task) -> list[Item]:
-    """Return the items by content hash within their groups, the tasks by default, interleaved by the groups' sizes."""
+    """Interleave items by content hash, by the groups' sizes.
+
+    Groups are tasks by default.
+    """
     by_task: dict[Any, list[Item]] = {}
     for item in items:
         by_task.setdefault(by(item), []).append(item)
-    # The item of rank r of n gets the position (r + 1/2) / n in (0, 1): every task is spread evenly over the probe.
+    # The item of rank r of n gets the position (r + 1/2) / n in (0, 1): every task is spread evenly
+    # over the probe.
     positions = [
-        ((rank + 0.5) / len(own), task, item)
-        for task, own in by_task.items()
-        for rank, item in enumerate(sorted(own, key=lambda item: (item.content_hash, item.id)))
+        ((rank + 0.5) / len(group_items), task, item)
+        for task, group_items in by_task.items()
+        for rank, item in enumerate(
+            sorted(group_items, key=lambda item: (item.content_hash, item.id))
+        )
     ]
     return [item for _, _, item in sorted(positions, key=lambda entry: entry[:2])]
 
 
 def stratified(items: Sequence[Item], *, first: int) -> list[Item]:
-    """Return items in an order in which the first ones are a fair sample of the categories.
+    """Order items so that the first ones are a fair sample.
 
-    Items that must pass come first. The order is kept if it is fair already, and otherwise that of `interleave`, with
-    each task divided by category.
+    Items that must pass come first. The order is kept if it is fair already, and otherwise that of
+    `interleave`, with each task divided by category.
     """
     must = [item for item in items if item.must_pass]
-    others = [item for item in items if not item.must_pass]
-    if not _is_fair(others, first=first):
-        others = interleave(others, by=lambda item: (item.task, item.category))
-    return [*must, *others]
+    unmarked = [item for item in items if not item.must_pass]
+    if not _is_fair(unmarked, first=first):
+        unmarked = interleave(unmarked, by=lambda item: (item.task, item.category))
+    return [*must, *unmarked]
 
 
 def split_halves(items: Sequence[Item], *, seed: int = 0) -> tuple[list[Item], list[Item]]:
-    """Return two halves of some items, each a fair sample of tasks and categories, in the order of the items.
+    """Split items into two halves, each a fair sample.
 
-    Items of one cluster stay together. The same seed gives the same halves, in any order of the items.
+    Items of one cluster stay together. The same seed gives the same halves, in any order of the
+    items.
     """
     groups: dict[str, list[Item]] = {}
     for item in items:
@@ -124,8 +137,12 @@ def split_halves(items: Sequence[Item], *, seed: int = 0) -> tuple[list[Item], l
         ).append(item)
 
     def place(name: str) -> tuple[str, str, str]:
-        first = groups[name][0]
-        return first.task, first.category, hashlib.sha256(f"{seed} {name}".encode()).hexdigest()
+        first_item = groups[name][0]
+        return (
+            first_item.task,
+            first_item.category,
+            hashlib.sha256(f"{seed} {name}".encode()).hexdigest(),
+        )
 
     halves: tuple[set[int], set[int]] = set(), set()
     sizes = [0, 0]
@@ -133,15 +150,21 @@ def split_halves(items: Sequence[Item], *, seed: int = 0) -> tuple[list[Item], l
         half = int(sizes[1] < sizes[0])
         halves[half].update(id(item) for item in groups[name])
         sizes[half] += len(groups[name])
-    first, second = ([item for item in items if id(item) in half] for half in halves)
-    return first, second
+    first_half, second = ([item for item in items if id(item) in half] for half in halves)
+    return first_half, second
 
 
 def _is_fair(items: Sequence[Item], *, first: int) -> bool:
-    """Return True if no category has fewer of the first items than a sample drawn at random would hardly ever have."""
-    part, whole = (Counter(item.category for item in some) for some in (items[:first], items))
-    expected = {name: count * min(first / max(len(items), 1), 1.0) for name, count in whole.items()}
-    return all(part[name] >= count - _SIGMAS * math.sqrt(count) for name, count in expected.items())
+    # Fewer than a sample drawn at random would hardly ever have.
+    in_first, in_all = (
+        Counter(item.category for item in selection) for selection in (items[:first], items)
+    )
+    expected = {
+        name: count * min(first / max(len(items), 1), 1.0) for name, count in in_all.items()
+    }
+    return all(
+        in_first[name] >= count - _SIGMAS * math.sqrt(count) for name, count in expected.items()
+    )
 
 
 _SEED: Final = 20260314
@@ -169,7 +192,7 @@ class Fact:
 
     @property
     def text(self) -> str:
-        """The sentence up to its value."""
+        """The sentence up to the value."""
         return self.relation.sentence.format(self.subject)
 
 
@@ -192,7 +215,10 @@ RELATIONS: Final = tuple(
 
 
 def facts() -> list[Fact]:
-    """Return all facts of the world, relation by relation, with balanced values; the same in every call."""
+    """All facts of the world, relation by relation.
+
+    Values are balanced; the same in every call.
+    """
     rng = np.random.default_rng(_SEED)
     heads, tails = (
         ("ba", "del", "fi", "gor", "hu", "ka", "lo", "mir", "ne", "ost"),
@@ -211,7 +237,10 @@ def facts() -> list[Fact]:
 
 
 def demo_probe() -> Probe:
-    """Return 360 items in six categories, k from 2 to 5: one per fact, its relation's values as options."""
+    """360 items in six categories, k from 2 to 5.
+
+    One per fact, with the relation's values as options.
+    """
     items = [
         Item(
             id=f"{fact.relation.task}-{fact.subject}",

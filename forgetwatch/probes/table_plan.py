@@ -33,10 +33,12 @@ class Plan:
         options: The column of all options, or one column each; empty for open answers.
         wrong: Columns of wrong options beside the right answer.
         answer: Column of the right option, or of the open answer.
-        key: Way in which it names the right option; None for an open answer, and beside wrong options.
+        key: Way in which it names the right option; None for an open answer, and beside wrong
+            options.
         open: What of an open answer an output can match.
         not_used: Columns that hold a value and are not used.
-        framed: Questions are asked as ``Question: ...`` and ``Answer:``, as those of the shipped probes.
+        framed: Questions are asked as ``Question: ...`` and ``Answer:``, as those of the shipped
+            probes.
     """
 
     question: str
@@ -58,23 +60,23 @@ class Plan:
         if self.wrong:
             parts.append(f"options: {self.answer} and {', '.join(self.wrong)}")
         elif self.options:
-            shown = (
+            columns_in_words = (
                 self.options
                 if len(self.options) < 3
                 else (self.options[0], "...", self.options[-1])
             )
-            parts.append(f"options: {', '.join(shown)}")
+            parts.append(f"options: {', '.join(columns_in_words)}")
         if self.key is not None:
             parts.append(f"key: {_SPELLED[self.key]} in {self.answer}")
         elif not self.wrong:
-            part = {
+            words = {
                 "####": " after ####",
                 "\\boxed{}": " in \\boxed{}",
                 "(unit)": " without its unit",
                 "(letter)": " in the first line",
             }
             as_formulas = ", formulas by their value" if self.open.mathematical else ""
-            parts.append(f"answer: {self.answer}{part.get(self.open.kind, '')}{as_formulas}")
+            parts.append(f"answer: {self.answer}{words.get(self.open.kind, '')}{as_formulas}")
         if self.not_used:
             parts.append(f"not used: {', '.join(self.not_used)}")
         return "; ".join(parts)
@@ -103,7 +105,7 @@ _WRONG: Final = re.compile(
 
 def make_plan(  # noqa: C901
     rows: Sequence[Mapping[str, Any]],
-    given: Mapping[str, str | Sequence[str]],
+    columns_given: Mapping[str, str | Sequence[str]],
     where: str,
     *,
     key: Key | None = None,
@@ -112,7 +114,8 @@ def make_plan(  # noqa: C901
 
     Args:
         rows: All rows.
-        given: Columns by the part of an item that they hold; the other parts are searched by their usual names.
+        columns_given: Columns by the part of an item that they hold; the other parts are searched
+            by their usual names.
         where: Name of the table, for messages.
         key: Way in which the answers name options; None to decide it.
 
@@ -120,35 +123,44 @@ def make_plan(  # noqa: C901
         (The plan without its key and open answers; the column of each further part of an item).
 
     Raises:
-        ProbeError: If a column that is given is missing, or the question or the answer is not found.
+        ProbeError: If a column that is given is missing, or the question or the answer is not
+            found.
     """
     names = list(dict.fromkeys(str(name) for row in rows for name in row))
-    given = {_PLAN_WORDS.get(part, part): columns for part, columns in given.items()}
-    if unknown := sorted(set(given) - set(USUAL_NAMES)):
+    columns_given = {
+        _PLAN_WORDS.get(plan_word, plan_word): columns
+        for plan_word, columns in columns_given.items()
+    }
+    if unknown := sorted(set(columns_given) - set(USUAL_NAMES)):
         near = did_you_mean(unknown[0], USUAL_NAMES)
         raise ProbeError(
-            f"{where}: {unknown[0]!r} is not a part of an item{near}; there are {', '.join(USUAL_NAMES)}"
+            f"{where}: {unknown[0]!r} is not a part of an item{near}; there are "
+            f"{', '.join(USUAL_NAMES)}"
         )
     wanted = {
-        part: [given[part]] if isinstance(given[part], str) else list(given[part]) for part in given
+        key_part: [columns_given[key_part]]
+        if isinstance(columns_given[key_part], str)
+        else list(columns_given[key_part])
+        for key_part in columns_given
     }
-    if missing := [name for part in wanted.values() for name in part if name not in names]:
+    if missing := [name for columns in wanted.values() for name in columns if name not in names]:
         near = did_you_mean(str(missing[0]), names)
         raise ProbeError(f"{where}: no column {missing[0]!r}{near}; there are {', '.join(names)}")
-    taken = {str(name) for part in wanted.values() for name in part}
+    taken = {str(name) for columns in wanted.values() for name in columns}
     # A column that is given for one part is never guessed for another.
     lower = {name.lower().strip(): name for name in names if name not in taken}
     filled = {name: sum(map(is_filled, cells(rows, name))) for name in names}
-    of = {part: str(columns[0]) for part, columns in wanted.items() if len(columns) == 1}
-    for part, usual in USUAL_NAMES.items():
+    of = {role: str(columns[0]) for role, columns in wanted.items() if len(columns) == 1}
+    for role, usual in USUAL_NAMES.items():
         there = (
             [lower[name] for name in usual if name in lower]
-            if part not in wanted and part != "context"
+            if role not in wanted and role != "context"
             else []
         )
-        # Of several columns the first that holds values: a table may have an empty `answer` beside a filled `label`.
+        # Of several columns the first that holds values: a table may have an empty `answer` beside
+        # a filled `label`.
         if there:
-            of[part] = next((name for name in there if 2 * filled[name] >= len(rows)), there[0])
+            of[role] = next((name for name in there if 2 * filled[name] >= len(rows)), there[0])
     if {"instruction", "input"} <= set(lower) and of.get("prompt") in (
         lower["instruction"],
         lower["input"],
@@ -178,9 +190,9 @@ def make_plan(  # noqa: C901
         options = options or (
             letters if len(letters) > 1 and not any(map(str.isascii, letters)) else ()
         )
-    for part in ("prompt", "answer"):
-        if part not in of:
-            usual = USUAL_NAMES[part]
+    for role in ("prompt", "answer"):
+        if role not in of:
+            usual = USUAL_NAMES[role]
             close = [
                 name
                 for name in names
@@ -188,8 +200,9 @@ def make_plan(  # noqa: C901
             ]
             quoted, bare = (repr(close[0]), close[0]) if close else ("...", "...")
             raise ProbeError(
-                f"{where}: no column that is known to hold the {part}; there are {', '.join(names)}; name it: "
-                f"columns={{{part!r}: {quoted}}}, in the shell --column {part}={bare}"
+                f"{where}: no column that is known to hold the {role}; there are "
+                f"{', '.join(names)}; name it: "
+                f"columns={{{role!r}: {quoted}}}, in the shell --column {role}={bare}"
             )
     before = tuple(map(str, wanted.get("context", ())))
     if "context" not in wanted:
@@ -201,15 +214,18 @@ def make_plan(  # noqa: C901
     not_used = tuple(name for name in names if name not in used and filled[name])
     if seen := [name for name in not_used if any(map(_is_medium, cells(rows, name)))]:
         raise ProbeError(
-            f"{where}: the column {seen[0]!r} holds pictures or sound, which are not put before a question; remove it "
+            f"{where}: the column {seen[0]!r} holds pictures or sound, which are not put before "
+            "a question; remove it "
             "if the questions need none"
         )
     if alike := [
         name for name in not_used if _LIKE_CONTEXT.search(name) and "context" not in wanted
     ]:
         raise ProbeError(
-            f"{where}: the column {alike[0]!r} is named like what belongs before a question, and is not used; "
-            f"columns={{'context': {alike[0]!r}}} or --column context={alike[0]} puts it there; else remove it"
+            f"{where}: the column {alike[0]!r} is named like what belongs before a question, "
+            "and is not used; "
+            f"columns={{'context': {alike[0]!r}}} or --column context={alike[0]} puts it there; "
+            "else remove it"
         )
     plan = Plan(
         question=of["prompt"],
@@ -220,14 +236,14 @@ def make_plan(  # noqa: C901
         not_used=not_used,
     )
     return plan, {
-        part: column
-        for part, column in of.items()
-        if part not in ("prompt", "choices", "answer", "context")
+        role: column
+        for role, column in of.items()
+        if role not in ("prompt", "choices", "answer", "context")
     }
 
 
 def _is_medium(value: Any) -> bool:
-    """Return True for a picture or sound, as data sets store them."""
+    # Data sets store media in these forms.
     if isinstance(value, (list, tuple)):
         return any(map(_is_medium, value))
     held = value.get("bytes", value.get("array")) if isinstance(value, Mapping) else value

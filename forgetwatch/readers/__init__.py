@@ -9,6 +9,7 @@ The format is recognised by content, never by the name alone.
     Inspect                      inspect_log.py     .eval and .json
     further tools                tools.py           EvalScope, OpenCompass, HELM, promptfoo, ...
 
-Snapshots of several files are put together by `joining.py`. Rows of every tool go through `log.py`, which also finds
-the question; `option_scores.py` reads scores, and `files.rows` the rows of a table or document.
+Snapshots of several files are put together by `joining.py`. Rows of every tool go through `log.py`,
+which also finds the question; `option_scores.py` reads scores, and `files.rows` the rows of a table
+or document.
 """

@@ -4,12 +4,13 @@
     summaries.json              a record of each sample; before the end: _journal/summaries/1.json, 2.json, ...
     samples/<id>_epoch_1.json   the whole sample, with its transcript
 
-The summaries are enough unless they shorten a question, or an older version left its options out: then the whole
-samples are read. A metric is a scorer, or scorer/key if the scorer's value is an object. Right is "C", "yes", "true" or
-1; wrong is "I", "no", "false" or 0. "P" (partly right) and "N" (no answer) count as wrong, and a note gives their
-number; Inspect's own accuracy gives "P" half a point. A sample without scores, as after an error, is unscored. Epochs
-are samples. Ids are often positions, so rows pair by a hash of input, target and choices. Message ids are new in every
-run, and a text may be given alone or in a list: `_plain` keeps the content that a model is shown.
+The summaries are enough unless they shorten a question, or an older version left its options out:
+then the whole samples are read. A metric is a scorer, or scorer/key if the scorer's value is an
+object. Right is "C", "yes", "true" or 1; wrong is "I", "no", "false" or 0. "P" (partly right) and
+"N" (no answer) count as wrong, and a note gives their number; Inspect's own accuracy gives "P" half
+a point. A sample without scores, as after an error, is unscored. Epochs are samples. Ids are often
+positions, so rows pair by a hash of input, target and choices. Message ids are new in every run,
+and a text may be given alone or in a list: `_plain` keeps the content that a model is shown.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from forgetwatch.errors import SnapshotError
+from forgetwatch.files.json_pieces import build, pick, spans
 from forgetwatch.files.reading import file_errors, read_content, read_head, unpacked_limit
-from forgetwatch.files.rows import build, pick, spans
 from forgetwatch.readers.log import Log, Reading
 from forgetwatch.snapshot import Snapshot
 
@@ -79,7 +80,7 @@ _MOST_EPOCHS: Final = 2**31
 
 
 def is_inspect_log(path: Path) -> bool:
-    """Return True if a file is a log of Inspect, by its content."""
+    """Is a file a log of Inspect, by content?"""
     head = read_head(path)
     if not head.startswith(_ZIP):
         return _OPENING.match(head) is not None
@@ -88,7 +89,9 @@ def is_inspect_log(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Snapshot:
-    """Return the outcomes in a log.
+    """Read the outcomes in a log.
+
+    The metric is a scorer or scorer/key; progress is in samples, of JSON in bytes.
 
     Its metric is a scorer or scorer/key, its progress in samples (of JSON in bytes).
     """
@@ -135,7 +138,8 @@ def _snapshot(
         )
     if not has_scores:
         raise SnapshotError(
-            f"{path}: none of its {len(log):,} samples has a score; score it first (`inspect score`)"
+            f"{path}: none of its {len(log):,} samples has a score; score it first (`inspect "
+            "score`)"
         )
     metric = log.metric(reading.metric)
     notes = [
@@ -164,7 +168,7 @@ def _header(archive: Archive) -> dict[str, Any]:
 
 
 def _description(data: bytes, top: Spans) -> dict[str, Any]:
-    """Return the status, task, model and time of a run; the list of its sample ids may be long, and is not built."""
+    # The list of sample ids may be long, and is not built.
     status = {"status": build(data, *top["status"])} if "status" in top else {}
     return status | (
         pick(data, *top["eval"], ("task", "model", "created")) if "eval" in top else {}
@@ -172,7 +176,7 @@ def _description(data: bytes, top: Spans) -> dict[str, Any]:
 
 
 def _archive_samples(archive: Archive, reading: Reading) -> Iterator[_Sample]:
-    """Yield the samples of an archive, from its summaries; if there are none, from the samples' own files."""
+    # From the summaries; if there are none, from the samples' own files.
     # Two passes over the summaries: of a sample that was run again, only the last counts.
     latest = {
         (str(record.get("id")), str(record.get("epoch"))): index
@@ -205,7 +209,7 @@ def _whole_sample(archive: Archive, name: str) -> dict[str, Any]:
 
 
 def _summaries(archive: Archive, fields: Collection[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    # By number: sorted as text, 10.json would come before 2.json.
+    # Names are sorted by number: as text, 10.json would come before 2.json.
     journal = sorted(
         (int(match[1]), match[0]) for name in archive.names if (match := _JOURNAL.fullmatch(name))
     )
@@ -228,8 +232,8 @@ def _json_samples(data: bytes, top: Spans, reading: Reading) -> Iterator[_Sample
 class Archive:
     """An open ZIP file, whose members are stored, deflated or packed with Zstandard; they are read within bounds.
 
-    Nothing is written to disk, so the path of a member has no effect. Python's zipfile reads Zstandard only from 3.14
-    on; pyarrow has a decoder for every version.
+    Nothing is written to disk, so the path of a member has no effect. Python's zipfile reads
+    Zstandard only from 3.14 on; pyarrow has a decoder for every version.
 
     Attributes:
         path: The file.
@@ -241,7 +245,8 @@ class Archive:
         with file_errors(path, "a ZIP file"):
             self._zip = zipfile.ZipFile(path)
         self.names = frozenset(self._zip.namelist())
-        # For all members together: many that are within their own limits could still fill the memory.
+        # For all members together: many that are within their own limits could still fill the
+        # memory.
         self._budget = unpacked_limit(path.stat().st_size)
 
     def __enter__(self) -> Self:
@@ -251,9 +256,11 @@ class Archive:
         self._zip.close()
 
     def read(self, name: str) -> bytes:
-        """Return the content of a member.
+        """Content of a member.
 
-        SnapshotError if it is encrypted, packed otherwise, damaged, or above the limit.
+        Raises:
+            SnapshotError: If the member is encrypted, packed otherwise, damaged, or above the
+            limit.
         """
         info = self._zip.getinfo(name)
         if info.flag_bits & 1:  # the format's mark of encryption
@@ -262,7 +269,8 @@ class Archive:
             )
         if info.compress_type not in (_STORED, _DEFLATED, _ZSTANDARD):
             raise SnapshotError(
-                f"{self.path}: its member {name!r} is packed with ZIP method {info.compress_type}; stored, deflated "
+                f"{self.path}: its member {name!r} is packed with ZIP method "
+                f"{info.compress_type}; stored, deflated "
                 "and Zstandard can be read"
             )
         limit = min(unpacked_limit(info.compress_size), self._budget)
@@ -278,7 +286,8 @@ class Archive:
             mark, name_length, extra_length = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
             if mark != _ZIP:
                 raise zipfile.BadZipFile("no member at the offset in the directory")
-            # The extra field here and in the directory may differ in length, so the data begin after this one.
+            # The extra field here and in the directory may differ in length, so the data begin
+            # after this one.
             file.seek(name_length + extra_length, 1)
             packed = file.read(info.compress_size)
         content = self._read_bounded(
@@ -295,7 +304,8 @@ class Archive:
             size += len(block)
             if size > limit:
                 raise SnapshotError(
-                    f"{self.path}: its member {info.filename!r} grows from {info.compress_size:,} to more than "
+                    f"{self.path}: its member {info.filename!r} grows from "
+                    f"{info.compress_size:,} to more than "
                     f"{limit:,} bytes; no log does, so it is not read"
                 )
             blocks.append(block)
@@ -320,9 +330,10 @@ class _Sample:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Return the sample in a summary or a whole sample.
+        """Read a summary or a whole sample.
 
-        ValueError names a field that is not what Inspect writes.
+        Raises:
+            ValueError: Names a field that is not what Inspect writes.
         """
         item_id, epoch = record.get("id"), record.get("epoch", 1)
         # Not isinstance: a boolean is an instance of int, and no id.
@@ -343,24 +354,31 @@ class _Sample:
             grades=grades,
             answers=answers,
             unscored=None if scores else _reason(record),
-            output=_clean(text) if (text := _output(record.get("output"))) is not None else None,
+            output=_clean(answer_text)
+            if (answer_text := _output(record.get("output"))) is not None
+            else None,
         )
 
     def chosen(self, scorer: str | None) -> int | None:
-        """Return the index of the option that the scorer extracted; None if it extracted none or several."""
-        found = _options((self.answer(scorer) or "",), self.choices)
-        return found[0] if len(found) == 1 else None
+        """Index of the option that the scorer extracted.
+
+        Returns:
+            The index, or None if none or several were extracted.
+        """
+        indices = _options((self.answer(scorer) or "",), self.choices)
+        return indices[0] if len(indices) == 1 else None
 
     def answer(self, scorer: str | None) -> str | None:
-        """Return the answer that the scorer extracted, else that of the first scorer with one.
+        """Answer that the scorer extracted.
 
-        None if no scorer has one.
+        Returns:
+            The answer, else that of the first scorer with an answer, else None.
         """
         return self.answers.get(scorer or "", next(iter(self.answers.values()), None))
 
 
 def _is_shortened(record: Mapping[str, Any]) -> bool:
-    """Return True if a summary shortens the question, or leaves pictures out of it."""
+    # The question is shortened, or pictures are left out.
     texts = [
         record.get("input"),
         *(target if isinstance(target := record.get("target"), list) else [target]),
@@ -369,33 +387,33 @@ def _is_shortened(record: Mapping[str, Any]) -> bool:
         content = message.get("content") if isinstance(message, Mapping) else None
         # Content is one text or a list of parts; both are checked as parts.
         listed = content if isinstance(content, list) else [{"text": content}]
-        found = [part.get("text") for part in listed if isinstance(part, Mapping)]
+        texts_shown = [part.get("text") for part in listed if isinstance(part, Mapping)]
         if isinstance(content, list) and any(
-            isinstance(text, str) and _MEDIUM.fullmatch(text) for text in found
+            isinstance(text, str) and _MEDIUM.fullmatch(text) for text in texts_shown
         ):
             return True
-        texts += found
+        texts += texts_shown
     return any(isinstance(text, str) and text.endswith(_SHORTENED) for text in texts)
 
 
 def _scores(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, str]]:
-    """Return the scores, grades "P" and "N", and extracted answers of a record, by name."""
-    given = record.get("scores")
-    if given is None:
-        given = (
+    # Grades are "P" and "N".
+    scores = record.get("scores")
+    if scores is None:
+        scores = (
             {} if record.get("score") is None else {"score": record["score"]}
         )  # before there were several scorers
-    if not isinstance(given, Mapping):
-        raise ValueError(f"scores must be an object, got {given!r:.40}")
+    if not isinstance(scores, Mapping):
+        raise ValueError(f"scores must be an object, got {scores!r:.40}")
     values: dict[str, Any] = {}
     answers = {}
-    for name, score in given.items():
+    for name, score in scores.items():
         scorer = _clean(name)
         if not isinstance(score, Mapping):
             raise ValueError(f"the score of {scorer!r:.40} must be an object, got {score!r:.40}")
         value = score.get("value")
         nested = (
-            {f"{scorer}/{key}": part for key, part in value.items()}
+            {f"{scorer}/{key}": number for key, number in value.items()}
             if isinstance(value, Mapping)
             else None
         )
@@ -407,12 +425,12 @@ def _scores(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], 
 
 
 def _number(value: Any) -> Any:
-    """Return 1 or 0 for a text that means right or wrong, the number in a text; any other value unchanged."""
+    # 1 or 0 for a text that means right or wrong, the number in a text; any other value unchanged.
     if not isinstance(value, str):
         return value
     # Grades are capital letters; yes, no, true and false occur in any case.
-    if (found := _TRUTH.get(value, _TRUTH.get(value.lower()))) is not None:
-        return found
+    if (truth := _TRUTH.get(value, _TRUTH.get(value.lower()))) is not None:
+        return truth
     try:
         return float(value)
     except ValueError:
@@ -431,7 +449,6 @@ def _reason(record: Mapping[str, Any]) -> str:
 
 
 def _plain(content: Any) -> Any:
-    """Return the text, or the messages as role, content and tool calls."""
     if not isinstance(content, list):
         return content
     return [_message(part) if isinstance(part, Mapping) else part for part in content]
@@ -440,33 +457,32 @@ def _plain(content: Any) -> Any:
 def _message(message: Mapping[str, Any]) -> list[Any]:
     content, given = message.get("content"), message.get("tool_calls")
     listed = [content] if isinstance(content, str) else content if isinstance(content, list) else []
-    shown = [_part(part) if isinstance(part, Mapping) else part for part in listed]
+    parts = [_part(part) if isinstance(part, Mapping) else part for part in listed]
     calls = [call for call in given if isinstance(call, Mapping)] if isinstance(given, list) else []
     return [
         message.get("role"),
-        shown,
+        parts,
         [[call.get("function"), call.get("arguments")] for call in calls],
     ]
 
 
 def _part(part: Mapping[str, Any]) -> Any:
-    kind = part.get("type")
+    part_type = part.get("type")
     return (
         part.get("text")
-        if kind == "text"
-        else [kind, part.get(kind) if isinstance(kind, str) else None]
+        if part_type == "text"
+        else [part_type, part.get(part_type) if isinstance(part_type, str) else None]
     )
 
 
 def _output(output: Any) -> str | None:
-    """Return the text of the first answer in a sample's output; None if there is none."""
     if not isinstance(output, Mapping):
         return None
     if isinstance(completion := output.get("completion"), str):
         return completion
     options = output.get("choices")
-    first = options[0] if isinstance(options, list) and options else None
-    message = first.get("message") if isinstance(first, Mapping) else None
+    first_option = options[0] if isinstance(options, list) and options else None
+    message = first_option.get("message") if isinstance(first_option, Mapping) else None
     content = message.get("content") if isinstance(message, Mapping) else None
     if isinstance(content, str):
         return content
@@ -480,10 +496,7 @@ def _output(output: Any) -> str | None:
 
 
 def _options(named: tuple[str, ...], choices: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the indices of the options that letters ("A", "BD"), numbers after Z, or whole texts name.
-
-    Empty if one of the texts names no option.
-    """
+    # Letters ("A", "BD"), numbers after Z, or whole texts; empty if one of them names no option.
     found: list[int | None] = []
     # Several right options are one text ("BD", "B, D") or a list of texts.
     for text in named if choices else ():
@@ -499,15 +512,12 @@ def _options(named: tuple[str, ...], choices: tuple[str, ...]) -> tuple[int, ...
                     (n for n, choice in enumerate(choices) if choice.strip() == text.strip()), None
                 )
             )
-    known = sorted({index for index in found if index is not None})
-    return tuple(known) if None not in found else ()
+    distinct = sorted({index for index in found if index is not None})
+    return tuple(distinct) if None not in found else ()
 
 
 def _option_index(mark: str) -> int | None:
-    """Return the index of the option that a letter or number names.
-
-    A is 0, Z is 25, "1" is 26; None for any other mark.
-    """
+    # A is 0, Z is 25, "1" is 26; None for any other mark.
     # After Z the options are numbered from 1.
     if mark.isascii() and mark.isdecimal() and len(mark) < 5:
         return int(mark) + 25
@@ -523,5 +533,5 @@ def _texts(record: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _clean(text: str) -> str:
-    """Return the text with "?" for lone surrogates, which JSON can hold and UTF-8 cannot."""
+    # JSON can hold lone surrogates and UTF-8 cannot.
     return text.encode("utf-8", "replace").decode()

@@ -13,7 +13,7 @@ from forgetwatch.snapshot import SCHEMA, Snapshot
 
 
 def null_as_wrong(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot with every unscored answer as a wrong one, and a note with their number."""
+    """Turn every unscored answer into a wrong one, with a note."""
     unscored, columns = (
         pa.array(snapshot.is_unscored),
         {name: snapshot.table[name] for name in SCHEMA.names},
@@ -29,12 +29,14 @@ def null_as_wrong(snapshot: Snapshot) -> Snapshot:
 
 
 def concatenate(snapshots: Sequence[Snapshot], *, as_samples: bool = False) -> Snapshot:
-    """Return one snapshot with the rows of all, in their order; the metadata are those of the first.
+    """Concatenate the rows of snapshots, in order.
+
+    The metadata are those of the first.
 
     Args:
         snapshots: At least one snapshot.
-        as_samples: Treat each as one more sample of the same items, such as a seed; otherwise no item may be in two of
-            them.
+        as_samples: Treat each as one more sample of the same items, such as a seed; otherwise no
+            item may be in two of them.
 
     Raises:
         SnapshotError: If there is none, or an item is in two of them.
@@ -49,7 +51,8 @@ def concatenate(snapshots: Sequence[Snapshot], *, as_samples: bool = False) -> S
             (snapshot for snapshot in snapshots if snapshot.ints("sample").any()), None
         ):
             raise SnapshotError(
-                f"{several.label}: its items have several samples already; --as-samples takes single ones"
+                f"{several.label}: its items have several samples already; --as-samples takes "
+                "single ones"
             )
         position = tables[0].column_names.index("sample")
         tables = [

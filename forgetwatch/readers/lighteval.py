@@ -5,16 +5,19 @@
     from 0.11    doc {query, choices, gold_index, id, task_name, ...}  metric {acc: 1}   model_response {text, logprobs}
     up to 0.10   example, full_prompt, choices, gold_index, gold       metrics {acc: 1}  predictions
 
-A folder contains the details of one model, and the files of its latest date are one snapshot. `correct` is a metric
-that is 0 or 1 for every question; pass@k and avg@n of several samples are shares, and no correctness.
+A folder contains the details of one model, and the files of its latest date are one snapshot.
+`correct` is a metric that is 0 or 1 for every question; pass@k and avg@n of several samples are
+shares, and no correctness.
 
-In the older schema `predictions` contains a text, a log-likelihood for each option, or pairs of a log-likelihood and a
-flag; there is no id, so a hash of the question is used as one. A task with log-likelihood and generative metrics logs
-each question once for each kind, with null for the metrics of the other: `merge_halves` makes one answer of the two.
+In the older schema `predictions` contains a text, a log-likelihood for each option, or pairs of a
+log-likelihood and a flag; there is no id, so a hash of the question is used as one. A task with
+log-likelihood and generative metrics logs each question once for each kind, with null for the
+metrics of the other: `merge_halves` makes one answer of the two.
 
-The option chosen and the norm of the score that decides (`metrics.choices`) are not logged. The norm of each task is
-inferred: of the sum, the sum per character (with or without the leading space) and the sum minus the prior, it is the
-one whose best options agree with the logged correctness most often. If none does, the choices of the task are unknown.
+The option chosen and the norm of the score that decides (`metrics.choices`) are not logged. The
+norm of each task is inferred: of the sum, the sum per character (with or without the leading space)
+and the sum minus the prior, it is the one whose best options agree with the logged correctness most
+often. If none does, the choices of the task are unknown.
 """
 
 from __future__ import annotations
@@ -62,7 +65,10 @@ _NORMS: Final = ("sum", "chars_with_space", "chars", "unconditional")
 
 
 def recognises(path: Path) -> bool:
-    """Recognise a file with the columns of details, old or new, or a folder with such files at any depth."""
+    """Does a file or folder have the columns of details?
+
+    Old or new; files in a folder may be at any depth.
+    """
     if path.is_dir():
         return bool(_named(path))
     if (schema := parquet_schema(path)) is None:
@@ -78,7 +84,10 @@ def _named(folder: Path) -> list[Path]:
 
 
 def read(path: Path, reading: Reading) -> Snapshot:
-    """Return the outcomes in a details file, or in the latest details of a folder; progress is in files."""
+    """Read the outcomes in details, of a folder the latest.
+
+    Progress is in files.
+    """
     files, notes = _latest(path) if path.is_dir() else ([path], ())
     log, answers = Log(path, "lighteval", reading), list[Answer]()
     for number, file in enumerate(files, start=1):
@@ -94,23 +103,24 @@ def read(path: Path, reading: Reading) -> Snapshot:
 
 
 def _latest(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
-    """Return the files of the folder's latest date, and a note on those left out."""
-    if not (found := _named(folder)):
+    # The latest date of the folder counts; a note names the files left out.
+    if not (paths := _named(folder)):
         raise SnapshotError(
             f"{folder}: needed details_<task>_<date>.parquet files of lighteval, found none"
         )
-    if len(models := sorted({str(_model(path)) for path in found})) > 1:
+    if len(models := sorted({str(_model(path)) for path in paths})) > 1:
         raise SnapshotError(
-            f"{folder}: details of {len(models)} models ({some_of(models, 3)}); name the folder of one of them"
+            f"{folder}: details of {len(models)} models ({some_of(models, 3)}); name the folder "
+            "of one of them"
         )
-    dates = [_task_and_date(path)[1] for path in found]
+    dates = [_task_and_date(path)[1] for path in paths]
     date, older = max(dates), len(set(dates)) - 1  # ISO dates sort as text
-    latest = [path for path, own in zip(found, dates, strict=True) if own == date]
+    latest = [path for path, date_of in zip(paths, dates, strict=True) if date_of == date]
     return latest, (f"the run of {date}; {older} older in this folder left out",) if older else ()
 
 
 def _answers(path: Path) -> Iterator[Answer]:
-    """Return the answers in a file, row by row; SnapshotError names a row that is not what lighteval writes."""
+    # A row that is not what lighteval writes is a SnapshotError.
     with file_errors(path, "details of lighteval in Parquet"):
         with path.open("rb") as file:
             refuse_lfs_pointer(path, file.read(64))
@@ -143,7 +153,7 @@ def _add(log: Log, answer: Answer, task: str) -> None:
 
 
 def _with_choices(snapshot: Snapshot, answers: list[Answer], log: Log) -> Snapshot:
-    """Return the snapshot with choices where log-likelihoods decided, without options where text did."""
+    # Choices where log-likelihoods decided, none where text did.
     right, used = log.correctness(snapshot.meta["metric"])
     metrics = [used.get(task, "") for task in log.tasks]
     generated = np.array(
@@ -193,19 +203,17 @@ def _infer_norms(
     tasks: NDArray[np.int64],
     metrics: list[str],
 ) -> list[str]:
-    """Return the norm of each task, by its code.
-
-    The one whose scores agree with the logged correctness of most rows.
-    """
+    # The norm whose scores agree with the logged correctness of most rows.
     lost = {name: options.unexplained(right=right, tasks=tasks, norm=name) for name in _NORMS}
     unspaced = {
         int(tasks[row])
         for row in options.rows
-        if not all(text[:1] == " " for text in answers[row].choices)
+        if not all(choice[:1] == " " for choice in answers[row].choices)
     }
     norms = []
     for code, metric in enumerate(metrics):
-        # A snapshot keeps lengths without the space. One more is the length with it only if every option has one.
+        # A snapshot keeps lengths without the space. One more is the length with it only if every
+        # option has one.
         tried = [name for name in _NORMS if name != "chars_with_space" or code not in unspaced]
         if "norm" in metric:
             tried = [*tried[1:], "sum"]
@@ -214,13 +222,13 @@ def _infer_norms(
 
 
 def _task_and_date(path: Path) -> tuple[str, str]:
-    """Return the task and date in a file's name; both empty if it was renamed, so that two such files still pair."""
-    named = _NAME.fullmatch(path.name)
-    return (named[1], named[2]) if named else ("", "")
+    # Both empty if the file was renamed, so that two such files still pair.
+    match = _NAME.fullmatch(path.name)
+    return (match[1], match[2]) if match else ("", "")
 
 
 def _model(path: Path) -> str | None:
-    """Return the model in the names of a file's folders; None if it is in no such folders."""
+    # The model is in the names of a file's folders.
     parts = path.absolute().parts[:-2]  # without the folder of the date and the file
     if path.parent.name != _task_and_date(path)[1] or not parts:
         return None
@@ -250,7 +258,11 @@ class Answer:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Return the answer in a row of either schema; ValueError names a field that is not what lighteval writes."""
+        """Read a row of either schema.
+
+        Raises:
+            ValueError: Names a field that is not what lighteval writes.
+        """
         return cls._new(row) if "doc" in row else cls._old(row)
 
     @classmethod
@@ -265,7 +277,7 @@ class Answer:
         else:
             logprobs, priors = scores, _numbers(response, "unconditioned_logprobs")
         question = (_field(doc, "query", str, "text"), choices, golds)
-        given = response.get("input") or response.get("input_tokens")
+        prompt = response.get("input") or response.get("input_tokens")
         return cls(
             item_id=str(doc.get("id") or "") or None,
             task=str(doc.get("task_name") or ""),
@@ -277,7 +289,7 @@ class Answer:
             logprobs=logprobs if len(logprobs) == len(choices) else (),
             priors=priors if len(priors) == len(choices) else (),
             text=next(iter(_texts(response, "text")), None),
-            prompt_hash=_hash(given) if given else None,
+            prompt_hash=_hash(prompt) if prompt else None,
         )
 
     @classmethod
@@ -287,13 +299,18 @@ class Answer:
             _indices(row, "gold_index"),
             _texts(row, "gold"),
         )
-        metrics, given = _field(row, "metrics", Mapping, "an object"), row.get("predictions") or []
-        if not isinstance(given, list):
-            raise ValueError(f"predictions must be a list, got {given!r:.40}")
+        metrics, predictions = (
+            _field(row, "metrics", Mapping, "an object"),
+            row.get("predictions") or [],
+        )
+        if not isinstance(predictions, list):
+            raise ValueError(f"predictions must be a list, got {predictions!r:.40}")
         firsts = [
-            entry[0] if isinstance(entry, list) and entry else entry for entry in given
+            entry[0] if isinstance(entry, list) and entry else entry for entry in predictions
         ]  # [-4.7, is_greedy]
-        scores = tuple(float(first) for first in firsts if isinstance(first, (int, float)))
+        scores = tuple(
+            float(prediction) for prediction in firsts if isinstance(prediction, (int, float))
+        )
         # An open question has no options, and is defined by its references instead.
         question = (_field(row, "example", str, "text"), options or references, golds)
         prompt = row.get("full_prompt")
@@ -307,31 +324,38 @@ class Answer:
             is_whole=None not in metrics.values(),
             logprobs=scores if len(scores) == len(options) else (),
             priors=(),
-            text=next((first for first in firsts if isinstance(first, str)), None),
+            text=next((prediction for prediction in firsts if isinstance(prediction, str)), None),
             prompt_hash=_hash(prompt) if isinstance(prompt, str) else None,
         )
 
     @property
     def k(self) -> int | None:
-        """Number of options that the answer was chosen from; None for an open answer."""
+        """Number of options.
+
+        Returns:
+            The number, or None for an open answer.
+        """
         if self.logprobs:
             return len(self.choices)
         # A generated answer has options if its references are the letters that name them.
         letters = list(ascii_uppercase[: len(self.choices)])
         return (
             len(letters)
-            if len(letters) > 1 and [text.strip() for text in self.choices] == letters
+            if len(letters) > 1 and [choice.strip() for choice in self.choices] == letters
             else None
         )
 
     @property
     def option_texts(self) -> list[str]:
-        """The options without their leading space."""
-        return [text.removeprefix(" ") for text in self.choices]
+        """The options without a leading space."""
+        return [choice.removeprefix(" ") for choice in self.choices]
 
 
 def merge_halves(answers: Iterable[Answer]) -> Iterator[Answer]:
-    """Yield the answers; one with log-likelihoods and a generated one to the same question, n-th with n-th, become one.
+    """Merge the halves of answers to the same question.
+
+    A half with log-likelihoods and a generated half, n-th with n-th. Answers that lack a metric
+    come last, because the other half may be the log's last row.
 
     Answers that lack a metric come last, because their other half may be the log's last row.
     """
@@ -344,24 +368,25 @@ def merge_halves(answers: Iterable[Answer]) -> Iterator[Answer]:
             continue
         key, is_scored = (answer.task, answer.item_id, answer.question), bool(answer.logprobs)
         times[key, is_scored] += 1
-        other = position.get((key, not is_scored, times[key, is_scored]))
+        other_half = position.get((key, not is_scored, times[key, is_scored]))
         # Halves of one answer have no metric in common.
-        if other is None or halves[other].metrics.keys() & answer.metrics.keys():
+        if other_half is None or halves[other_half].metrics.keys() & answer.metrics.keys():
             position[key, is_scored, times[key, is_scored]] = len(halves)
             halves.append(answer)
             continue
-        scored, generated = (answer, halves[other]) if is_scored else (halves[other], answer)
-        halves[other] = replace(
+        scored, generated = (
+            (answer, halves[other_half]) if is_scored else (halves[other_half], answer)
+        )
+        halves[other_half] = replace(
             scored,
             text=generated.text,
             generated=frozenset(generated.metrics),
-            metrics={**halves[other].metrics, **answer.metrics},
+            metrics={**halves[other_half].metrics, **answer.metrics},
         )
     yield from halves
 
 
 def _field(row: Mapping[str, Any], name: str, kind: type, needed: str) -> Any:
-    """Return a field that must be of a type."""
     if not isinstance(value := row.get(name), kind):
         raise ValueError(f"{name} must be {needed}, got {value!r:.40}")
     return value

@@ -13,17 +13,20 @@ An output folder collects runs; of each task the file with the latest date in it
 
 There is a row for each document and filter:
 
-    {"doc_id": 3, "doc": {...}, "target": "1", "arguments": {...}, "resps": [[["-2.25", "False"]], [["-1.5", "True"]]],
-     "filtered_resps": [...], "filter": "none", "metrics": ["acc"], "doc_hash": ..., "prompt_hash": ..., "acc": 1.0}
+    {"doc_id": 3, "doc": {...}, "target": "1", "arguments": {...}, "resps": [[["-2.25", "False"]],
+    [["-1.5", "True"]]],
+     "filtered_resps": [...], "filter": "none", "metrics": ["acc"], "doc_hash": ..., "prompt_hash":
+     ..., "acc": 1.0}
 
-`correct` is a metric of the harness, and no answer is graded again. A question is its `doc` and `target`, in any order
-of their names (which depends on the version of the data's library), and not `doc_id`, which can be wrong. The target
-counts as text: files hold text where the harness's results hold numbers. Rows of several filters are one answer under
-several metrics ("exact_match,strict-match"); of a document that occurs twice, the n-th row of one filter is the n-th
-of the other. Rows that do not name their filter (written before it was logged) and repeat the responses of an earlier
-row are scored under "filter 2", and so on. Responses with a log-likelihood each are options, and the choice, its
-margin and gold's share follow from them (`option_scores`); texts are generated answers. Repeats are samples if each of
-them has a metric value.
+`correct` is a metric of the harness, and no answer is graded again. A question is its `doc` and
+`target`, in any order of their names (which depends on the version of the data's library), and not
+`doc_id`, which can be wrong. The target counts as text: files hold text where the harness's results
+hold numbers. Rows of several filters are one answer under several metrics
+("exact_match,strict-match"); of a document that occurs twice, the n-th row of one filter is the
+n-th of the other. Rows that do not name their filter (written before it was logged) and repeat the
+responses of an earlier row are scored under "filter 2", and so on. Responses with a log-likelihood
+each are options, and the choice, its margin and gold's share follow from them (`option_scores`);
+texts are generated answers. Repeats are samples if each of them has a metric value.
 """
 
 from __future__ import annotations
@@ -38,8 +41,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError, some_of
+from forgetwatch.files.json_pieces import Document, begins_json, first_object
 from forgetwatch.files.reading import read_head
-from forgetwatch.files.rows import Document, begins_json, first_object, json_array, json_lines
+from forgetwatch.files.rows import json_array, json_lines
 from forgetwatch.readers.log import Log, Reading, question_hash
 from forgetwatch.readers.option_scores import UNKNOWN, LogLikelihoods, norms_in_metadata
 from forgetwatch.snapshot import Snapshot
@@ -90,7 +94,7 @@ _PARTS: Final = frozenset(
 
 
 def recognises(path: Path) -> bool:
-    """Return True if a file has rows or results of the harness, or a folder has files of samples."""
+    """Are there rows or results of the harness?"""
     if path.is_dir():
         return bool(_latest_samples(path))
     if not begins_json(read_head(path)):
@@ -102,7 +106,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Snapshot:
-    """Return the outcomes in a file of samples, in results that hold their samples, or in an output folder."""
+    """Read samples, results with samples, or an output folder."""
     if path.is_dir():
         return _read_samples(_latest_samples(path), path, reading)
     names = first_object(path)
@@ -111,7 +115,8 @@ def read(path: Path, reading: Reading) -> Snapshot:
     if names.get("samples") == "{":
         return _read_results(path, reading)
     raise SnapshotError(
-        f"{path}: totals of lm-evaluation-harness without its samples; write them with --log_samples, and give "
+        f"{path}: totals of lm-evaluation-harness without its samples; write them with "
+        "--log_samples, and give "
         "samples_*.jsonl or the output folder"
     )
 
@@ -162,7 +167,10 @@ class _Answers:
         self._metric = reading.metric
 
     def read(self, name: str, run: Run, rows: Iterable[tuple[int, Any]], unit: str) -> None:
-        """Add all rows of a task, each with its number; `unit` names the number in errors, such as "line"."""
+        """Add all rows of a task.
+
+        `unit` names the row numbers in errors, such as "line".
+        """
         task = _Task(self.log, self._options, name, run.config(name))
         for number, row in rows:
             try:
@@ -171,7 +179,7 @@ class _Answers:
                 raise SnapshotError(f"{self.log.path}, {unit} {number}: {error}") from error
 
     def snapshot(self, runs: Mapping[str, Run]) -> Snapshot:
-        """Return all rows as a snapshot, given the run of each task."""
+        """Build a snapshot of all rows, with the run of each task."""
         log = self.log
         if not len(log):
             raise SnapshotError(f"{log.path}: the log has no answers")
@@ -188,7 +196,8 @@ class _Answers:
             for name, value in run.describe(task).items():
                 # If the runs of two tasks differ, the second's value counts.
                 meta[name] = {**meta.get(name, {}), **value} if isinstance(value, dict) else value
-        # A task of generated answers has no norm; with it a log of one norm would count as one of two.
+        # A task of generated answers has no norm; with it a log of one norm would count as one of
+        # two.
         with_options = set(log.task_codes[self._options.rows].tolist())
         meta |= norms_in_metadata(
             {task: norms[task] for task, code in log.tasks.items() if code in with_options}
@@ -197,7 +206,7 @@ class _Answers:
 
 
 def _notes(log: Log, runs: Mapping[str, Run]) -> Iterator[str]:
-    """Yield notes on runs of several models, and on tasks with fewer items in the log than their run counts."""
+    # A run may have several models, or more items than the log has.
     models = sorted({run.model for run in runs.values() if run.model is not None})
     if len(models) > 1:
         yield f"its tasks come from runs of several models: {', '.join(models)}"
@@ -216,40 +225,50 @@ class Run:
         default_factory=dict
     )  # the members of the results that are read
 
-    def _of_task(self, part: str, task: str) -> Any:
-        by_task = self.parts.get(part)
+    def _of_task(self, section: str, task: str) -> Any:
+        by_task = self.parts.get(section)
         return by_task.get(task) if isinstance(by_task, dict) else None
 
     def config(self, task: str) -> Mapping[str, Any]:
-        """Return the configuration of a task; empty if it is not known."""
-        found = self._of_task("configs", task)
-        return found if isinstance(found, dict) else {}
+        """Configuration of a task; empty if unknown."""
+        config = self._of_task("configs", task)
+        return config if isinstance(config, dict) else {}
 
     def items(self, task: str) -> int | None:
-        """Return the number of documents of a task that the run counts; None if it is not known."""
+        """Number of documents of a task that the run counts.
+
+        Returns:
+            The number, or None if unknown.
+        """
         counted = self._of_task("n-samples", task)
-        found = counted.get("effective") if isinstance(counted, dict) else None
-        return found if isinstance(found, int) else None
+        effective = counted.get("effective") if isinstance(counted, dict) else None
+        return effective if isinstance(effective, int) else None
 
     @property
     def model(self) -> str | None:
-        """Name or path of the model; None if the run does not name it."""
-        named, config = self.parts.get("model_name"), self.parts.get("config")
-        if isinstance(named, str) and named:
-            return named
+        """Name or path of the model.
+
+        Returns:
+            The name, or None if the run has none.
+        """
+        model_name, config = self.parts.get("model_name"), self.parts.get("config")
+        if isinstance(model_name, str) and model_name:
+            return model_name
         arguments = config.get("model_args") if isinstance(config, dict) else None
         if isinstance(arguments, dict):
             return next(
                 (str(arguments[name]) for name in _MODEL_ORDER if arguments.get(name)), None
             )
-        found = dict(_MODEL.findall(arguments)) if isinstance(arguments, str) else {}
-        return next((found[name] for name in _MODEL_ORDER if name in found), None)
+        model_arguments = dict(_MODEL.findall(arguments)) if isinstance(arguments, str) else {}
+        return next(
+            (model_arguments[name] for name in _MODEL_ORDER if name in model_arguments), None
+        )
 
     def describe(self, task: str) -> dict[str, Any]:
-        """Return the metadata of a snapshot for one task, without values that are not known."""
+        """Metadata of a snapshot for a task, as far as known."""
         config = self.parts.get("config")
         config = config if isinstance(config, dict) else {}
-        found = {
+        metadata = {
             "model": self.model,
             "model_args": _plain(config.get("model_args")),
             "revision": _plain(config.get("model_sha")) or _plain(config.get("model_revision")),
@@ -258,28 +277,28 @@ class Run:
             "seeds": {name: config[name] for name in _SEEDS if isinstance(config.get(name), int)},
             **{ours: _plain(self.parts.get(theirs)) for theirs, ours in _COPIED.items()},
         }
-        for part, ours in (("versions", "task_versions"), ("n-shot", "num_fewshot")):
-            value = _plain(self._of_task(part, task))
-            found[ours] = {} if value is None else {task: value}
-        return {name: value for name, value in found.items() if value not in (None, "", {})}
+        for section, ours in (("versions", "task_versions"), ("n-shot", "num_fewshot")):
+            value = _plain(self._of_task(section, task))
+            metadata[ours] = {} if value is None else {task: value}
+        return {name: value for name, value in metadata.items() if value not in (None, "", {})}
 
 
 def _task_and_date(path: Path) -> tuple[str, str]:
-    """Return the task and date in a file's name; both empty for another name, so that renamed files pair."""
-    found = _NAME.fullmatch(path.name)
-    return (found[1], found[2]) if found else ("", "")
+    # Both empty for another name, so that renamed files pair.
+    match = _NAME.fullmatch(path.name)
+    return (match[1], match[2]) if match else ("", "")
 
 
 def _run_beside(path: Path) -> tuple[Run, tuple[str, ...]]:
-    """Return the run that the results next to a file of samples describe, and a note if they cannot be read."""
+    # The note says that the results cannot be read.
     date = _task_and_date(path)[1]
-    named = [
+    results_files = [
         file
         for file in path.parent.glob("*_*.json")
         if date and file.name.endswith(f"_{date}.json")
     ]
     # Files of samples may end in .json as well.
-    beside = sorted(file for file in named if not _NAME.fullmatch(file.name))
+    beside = sorted(file for file in results_files if not _NAME.fullmatch(file.name))
     if not beside:  # the harness names the folder of a model "org__model"
         folder = path.parent.name
         return Run({"model_name": folder.replace("__", "/")} if "__" in folder else {}), ()
@@ -295,24 +314,26 @@ def _run_beside(path: Path) -> tuple[Run, tuple[str, ...]]:
 
 
 def _latest_samples(folder: Path) -> dict[str, Path]:
-    """Return the latest file of samples of each task in an output folder, or in the one folder of a model within it."""
-    found = sorted(
+    # In an output folder, or in the one folder of a model within it.
+    sample_files = sorted(
         path for path in folder.rglob("samples_*") if _NAME.fullmatch(path.name) and path.is_file()
     )
-    homes = sorted({path.parent for path in found})
+    homes = sorted({path.parent for path in sample_files})
     if len(homes) > 1:
         listed = some_of((home.relative_to(folder) for home in homes), 5)
         raise SnapshotError(
-            f"{folder}: needed the results of one model, got {len(homes)} folders with samples: {listed}; give "
+            f"{folder}: needed the results of one model, got {len(homes)} folders with samples: "
+            f"{listed}; give "
             "one of them"
         )
     # In the order of their dates, so that a later file replaces an earlier one of the same task.
-    by_date = sorted(found, key=lambda file: _task_and_date(file)[1])
+    by_date = sorted(sample_files, key=lambda file: _task_and_date(file)[1])
     return dict(sorted({_task_and_date(path)[0]: path for path in by_date}.items()))
 
 
 def _plain(value: Any) -> Any:
-    """Return the value, text cut to 500 characters; None if it is neither text nor a number that JSON can hold."""
+    # Text is cut to 500 characters; None if the value is neither text nor a number that JSON can
+    # hold.
     if isinstance(value, str):
         return value[:500]
     return value if isinstance(value, (bool, int, float)) and abs(value) < 2**63 else None
@@ -332,7 +353,11 @@ class _Task:
         self._times = Counter[str]()  # rows without a filter's name, by their responses
 
     def add(self, row: Any) -> None:  # noqa: C901
-        """Add one row; ValueError if it is not what the harness writes."""
+        """Add a row.
+
+        Raises:
+            ValueError: If the row is not what the harness writes.
+        """
         if not isinstance(row, dict):
             raise ValueError(f"a row is a JSON object, got {type(row).__name__}")
         if lacking := _NEEDED - row.keys():
@@ -349,14 +374,14 @@ class _Task:
             raise ValueError(f"resps must be a list, got {type(resps).__name__}")
         # One entry per repeat; the same answer may come again under another filter.
         by_sample = _by_sample(metrics, resps or [])
-        known = self._filters.find(filtered or "none", item_id, question)
-        if known is not None:
-            if len(by_sample) != (repeats := self._log.samples(known)):
+        known_row = self._filters.find(filtered or "none", item_id, question)
+        if known_row is not None:
+            if len(by_sample) != (repeats := self._log.samples(known_row)):
                 raise ValueError(
                     f"{len(by_sample)} repeats have a metric, and {repeats} under another filter"
                 )
             for sample, values in enumerate(by_sample):
-                self._log.add_metrics(known + sample, values)
+                self._log.add_metrics(known_row + sample, values)
             return
         prompt_hash = row.get("prompt_hash")
         logprobs, outputs = _logprobs(resps or []), []
@@ -381,10 +406,7 @@ class _Task:
             self._add_options(index, row, logprobs)
 
     def _unnamed_filter(self, row: dict[str, Any]) -> str | None:
-        """Return a name for the filter of a row without one.
-
-        The same responses again are scored under the next filter.
-        """
+        # The same responses again are scored under the next filter.
         responses = question_hash([row["doc_id"], row["doc"], row["target"], row.get("resps")])
         self._times[responses] += 1
         return f"filter {times}" if (times := self._times[responses]) > 1 else None
@@ -405,20 +427,25 @@ class _Task:
             has_delimiter = all(text.startswith(self._delimiter) for _, text in requests)
             cut = len(self._delimiter) if has_delimiter else 0
             texts = [text[cut:] for _, text in requests]
-        # winogrande varies the context: its target is the text that follows every context, and names no option.
+        # winogrande varies the context: its target is the text that follows every context, and
+        # names no option.
         target = None if contexts_vary else row["target"]
         self._options.add(index, logprobs=logprobs, priors=priors, texts=texts, target=target)
 
 
 def _category(document: Any) -> str | None:
-    """Return the category that a document names, of a benchmark that holds several under one task."""
-    found = (
+    # Some benchmarks hold several categories under one task.
+    candidates = (
         (document.get(name) for name in ("category", "subject"))
         if isinstance(document, Mapping)
         else ()
     )
     return next(
-        (text for text in found if isinstance(text, str) and 0 < len(text) <= _LONGEST_CATEGORY),
+        (
+            text
+            for text in candidates
+            if isinstance(text, str) and 0 < len(text) <= _LONGEST_CATEGORY
+        ),
         None,
     )
 
@@ -437,7 +464,11 @@ class _Filters:
         self._key: tuple[str, str] | None = None
 
     def find(self, filtered: str, item_id: str, question: object) -> int | None:
-        """Log row of the same answer under another filter; None if the answer is new."""
+        """Find the row of the same answer under another filter.
+
+        Returns:
+            The row, or None for a new answer.
+        """
         if self._first is None:
             self._first = filtered
         if self._rows is None and filtered == self._first:
@@ -454,7 +485,7 @@ class _Filters:
         return rows[seen[key] - 1] if seen[key] <= len(rows) else None
 
     def add(self, row: int) -> None:
-        """Note the log row of the answer that `find` did not know."""
+        """Note the row of an answer that `find` did not know."""
         if self._rows is not None and self._key is not None:
             self._rows.setdefault(self._key, []).append(row)
 
@@ -470,26 +501,26 @@ def _metrics(row: Mapping[str, Any], suffix: str) -> dict[str, Any]:
 
 
 def _by_sample(metrics: dict[str, Any], resps: list[Any]) -> list[dict[str, Any]]:
-    """Return the metric values of each repeat if a metric has a list of them; else those of the one answer."""
+    # A metric may have a list of values; without one there is a single answer.
     repeats = len(resps[0]) if len(resps) == 1 and isinstance(resps[0], list) else 1
-    each = {
+    of_repeats = {
         name
         for name, value in metrics.items()
         if isinstance(value, list) and len(value) == repeats > 1
     }
     # A list of other numbers is no correctness, whether it is of the repeats or of one answer.
-    each = {name for name in each if all(value in (0, 1) for value in metrics[name])}
-    if not each:
+    of_repeats = {name for name in of_repeats if all(value in (0, 1) for value in metrics[name])}
+    if not of_repeats:
         return [metrics]
     return [
-        {name: value[sample] if name in each else value for name, value in metrics.items()}
+        {name: value[sample] if name in of_repeats else value for name, value in metrics.items()}
         for sample in range(repeats)
     ]
 
 
 def _logprobs(resps: list[Any]) -> list[float] | None:
-    """Return the log-likelihood of each response, nats, `UNKNOWN` if it is none; None if responses are texts."""
-    found = []
+    # Nats, `UNKNOWN` if a response has none; None if responses are texts.
+    logprobs = []
     for resp in resps:
         answer = resp[0] if isinstance(resp, list) and resp else None
         if not (isinstance(answer, list) and len(answer) == 2):
@@ -505,12 +536,12 @@ def _logprobs(resps: list[Any]) -> list[float] | None:
             raise ValueError(
                 f"needed a log-likelihood, got {value!r}; write the log again, or remove the row"
             )
-        found.append(UNKNOWN if number is None or number > _MAX_LOGPROB else number)
-    return found or None
+        logprobs.append(UNKNOWN if number is None or number > _MAX_LOGPROB else number)
+    return logprobs or None
 
 
 def _requests(arguments: Any, k: int) -> list[tuple[str, str]] | None:
-    """Return (context, continuation) of the first k requests, in either shape that logs have; None in any other."""
+    # (context, continuation), in either shape that logs have; None in any other.
     pairs = []
     for number in range(k):
         try:

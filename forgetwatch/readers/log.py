@@ -1,19 +1,20 @@
 """Rows of another tool's log, collected one by one, to a Snapshot.
 
     log = Log(path, "lm-evaluation-harness")
-    row = log.add(task="arc_easy", item_id="17", question=[doc, target], metrics={"acc": 1.0, "acc_norm": 0.0})
+    row = log.add(task="arc_easy", item_id="17", question=[doc, target], metrics={"acc": 1.0})
     log.add_metrics(row, {"exact_match": 0.0})   the same answer under another metric
-    log.snapshot(log.metric(None), meta)         `correct` by the requested metric, or by the first of CORRECTNESS
+    log.snapshot(log.metric(None), meta)         `correct` by the requested metric, or the first
 
 A log may have several metrics, and not each of them is a correctness:
 
     acc 1.0   acc_norm 0   exact_match,strict-match True      right or wrong
     f1 [1, 0]   bleu_max 41.1   brier_score "[0.2 0.8]"       not a correctness: asking for one is an error
 
-A metric is a correctness in a task if it is 0 or 1, or false or true, in every row of the task that has it. The part of
-a name after a comma is the filter that extracted the answer from the text. A task that lacks the requested metric uses
-it with another filter, or else its own first metric, and a note says so. A row without a value is unscored. Categories
-are those of `PaperTasks`; where it has none, those that the log gives.
+A metric is a correctness in a task if it is 0 or 1, or false or true, in every row of the task that
+has it. The part of a name after a comma is the filter that extracted the answer from the text. A
+task that lacks the requested metric uses it with another filter, or else its own first metric, and
+a note says so. A row without a value is unscored. Categories are those of `PaperTasks`; where it
+has none, those that the log gives.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError, did_you_mean, some_of
-from forgetwatch.files.rows import Progress
+from forgetwatch.files.json_pieces import Progress
 from forgetwatch.loading import LFS
 from forgetwatch.probes.categories import PaperTasks
 from forgetwatch.probes.harness import CORRECTNESS
@@ -83,7 +84,11 @@ class Reading:
 
 
 def refuse_lfs_pointer(path: Path, head: bytes) -> None:
-    """Raise SnapshotError if the first bytes of a file are those of a Git LFS pointer."""
+    """Refuse a file whose first bytes are a Git LFS pointer.
+
+    Raises:
+        SnapshotError: If they are.
+    """
     if head.startswith(LFS):
         raise SnapshotError(
             f"{path}: a Git LFS pointer, not the data; fetch it with `git lfs pull`"
@@ -91,7 +96,9 @@ def refuse_lfs_pointer(path: Path, head: bytes) -> None:
 
 
 def question_hash(question: object) -> str:
-    """Return the first 16 hex digits of the SHA-256 of JSON values; the order of names makes no difference.
+    """Hash JSON values, whatever the order of names.
+
+    First 16 hex digits of SHA-256.
 
     Raises:
         TypeError, ValueError, RecursionError: If the values are no JSON.
@@ -140,17 +147,21 @@ class Log:
         unscored: str | None = None,
         **columns: Any,
     ) -> int:
-        """Add one answer and return its row.
+        """Add an answer.
 
         Args:
             task: The benchmark.
-            item_id: The item's name in the log; None if it has none, and the hash of its question is taken. A name that
-                repeats with another question gets a number; with the same question it is the same answer again.
+            item_id: The item's name in the log; None if it has none, and the hash of its question
+                is taken. A name that repeats with another question gets a number; with the same
+                question it is the same answer again.
             question: JSON values that define the question, wherever it is in the log; hashed.
             metrics: Metric values of the answer, by name.
             sample: Index of the sample; 0 for single answers.
             unscored: The reason if the answer has no score.
             columns: Values of other columns of a snapshot.
+
+        Returns:
+            Its row.
 
         Raises:
             SnapshotError: If a column is unknown, or the question is no JSON.
@@ -190,7 +201,7 @@ class Log:
         return row
 
     def add_metrics(self, row: int, metrics: Mapping[str, Any]) -> None:
-        """Add metric values of an answer that is in the log already."""
+        """Add metric values of an answer in the log."""
         for name, value in metrics.items():
             right = self._right.get(name)
             if right is None:
@@ -207,12 +218,16 @@ class Log:
                 self._other.setdefault((name, self._task[row]), (row, value))
 
     def keys(self, start: int) -> list[tuple[int, tuple[str, str]]]:
-        """Return (row, (item id, content hash)) of each first sample of an item, from row `start` on."""
+        """Keys of each first sample of an item, from row `start` on.
+
+        Returns:
+            (row, (item id, content hash)) of each.
+        """
         rows = [row for row in range(start, len(self)) if self._sample[row] == 0]
         return [(row, (self._ids[row], self._hashes[row])) for row in rows]
 
     def samples(self, row: int) -> int:
-        """Return the number of samples of the item whose first sample is in this row."""
+        """Number of samples of the item with this first sample."""
         # Samples of one item are added one after the other, numbered 0, 1, 2, ...
         end = row + 1
         while end < len(self) and self._sample[end] == end - row:
@@ -225,7 +240,7 @@ class Log:
         return np.array(self._task, np.int64)
 
     def items(self) -> dict[str, int]:
-        """Return the number of items of each task, by name."""
+        """Number of items of each task, by name."""
         counts = np.bincount(
             self.task_codes[np.asarray(self._sample) == 0], minlength=len(self.tasks)
         )
@@ -233,33 +248,38 @@ class Log:
 
     @property
     def metrics(self) -> dict[str, set[int]]:
-        """Codes of the tasks in which a metric is a correctness, by metric, those of `CORRECTNESS` first."""
-        tasks, found = self.task_codes, {}
+        """Codes of the tasks in which each metric is a correctness.
+
+        Metrics of `CORRECTNESS` come first.
+        """
+        tasks, codes_of = self.task_codes, {}
         rank = {name: number for number, name in enumerate(CORRECTNESS)}
         for name in sorted(
             self._right, key=lambda name: rank.get(_without_filter(name), len(rank))
         ):
             with_values = np.unique(tasks[self._values(name) != ABSENT]).tolist()
             if codes := {code for code in with_values if (name, code) not in self._other}:
-                found[name] = codes
-        return found
+                codes_of[name] = codes
+        return codes_of
 
     def metric(self, wanted: str | None) -> str:
-        """Return the full name of the metric that makes `correct`: the requested one, or the default.
+        """Full name of the metric that makes `correct`.
 
-        The filter after a comma (``exact_match,strict-match``) may be left out. A metric without a filter may be named
-        with ``none``, as the harness's totals name it.
+        The filter after a comma (``exact_match,strict-match``) may be left out. A metric without a
+        filter may be named with ``none``, as the harness's totals name it.
 
         Raises:
-            SnapshotError: If the log has no such metric, or it is no correctness; the message lists those that are.
+            SnapshotError: If the log has no such metric, or it is no correctness; the message lists
+                those that are.
         """
         usable = list(self.metrics)
         if wanted is None and usable:
             return usable[0]
         if wanted is None:
-            given = ", ".join(map(self._shown, self._right)) or "none"
+            names = ", ".join(map(self._shown, self._right)) or "none"
             raise SnapshotError(
-                f"{self.path}: no metric in this log is right or wrong for each item; it has {given}"
+                f"{self.path}: no metric in this log is right or wrong for each item; it has "
+                f"{names}"
             )
         name = wanted.removesuffix(",none")
         if name in usable:
@@ -267,25 +287,31 @@ class Log:
         if full := next((full for full in usable if _without_filter(full) == name), None):
             return full
         listed = ", ".join(usable) or "none"
-        if other := next(
+        if similar := next(
             (full for full, _ in self._other if name in (full, _without_filter(full))), None
         ):
             raise SnapshotError(
-                f"{self.path}: {self._shown(other)} is not right or wrong for each item; those that are: {listed}"
+                f"{self.path}: {self._shown(similar)} is not right or wrong for each item; those "
+                f"that are: {listed}"
             )
         hint = did_you_mean(name, usable)
         raise SnapshotError(
-            f"{self.path}: no metric {wanted!r} in this log; those that are right or wrong: {listed}{hint}"
+            f"{self.path}: no metric {wanted!r} in this log; those that are right or wrong: "
+            f"{listed}{hint}"
         )
 
     def correctness(self, metric: str) -> tuple[NDArray[np.int8], dict[str, str]]:
-        """Return 1 or 0 for each row, `ABSENT` if unscored, int8 [rows], and the metric used, by name of the task."""
+        """Correctness of each row, and the metric used by task.
+
+        Returns:
+            1 or 0, `ABSENT` if unscored, int8 [rows]; metrics by name of the task.
+        """
         usable, tasks = self.metrics, self.task_codes
         right, used = np.full(len(self), ABSENT, np.int8), {}
         for task, code in self.tasks.items():
-            own = [name for name, codes in usable.items() if code in codes]
-            same = [name for name in own if _without_filter(name) == _without_filter(metric)]
-            if chosen := metric if metric in own else next(iter((*same, *own)), None):
+            metrics = [name for name, codes in usable.items() if code in codes]
+            same = [name for name in metrics if _without_filter(name) == _without_filter(metric)]
+            if chosen := metric if metric in metrics else next(iter((*same, *metrics)), None):
                 used[task] = chosen
                 right[tasks == code] = self._values(chosen)[tasks == code]
         # A stated reason counts, whatever metric values the row has.
@@ -300,7 +326,7 @@ class Log:
         return values
 
     def _shown(self, metric: str) -> str:
-        """Return the metric's name, with the first value that is neither right nor wrong."""
+        # The first value that is neither right nor wrong is shown.
         other = next((value for (name, _), value in self._other.items() if name == metric), None)
         return (
             metric if other is None else f"{metric} (row {other[0] + 1}: {reprlib.repr(other[1])})"
@@ -313,7 +339,7 @@ class Log:
         notes: tuple[str, ...] = (),
         columns: Mapping[str, Any] | None = None,
     ) -> Snapshot:
-        """Return the rows as a snapshot whose `correct` is that metric.
+        """Build the snapshot whose `correct` is a metric.
 
         Args:
             metric: Full name of the metric, as `metric` returns it.
@@ -322,15 +348,15 @@ class Log:
             columns: Whole columns that were not given row by row.
 
         Raises:
-            SnapshotError: If there are no rows, an item has two answers that nothing tells apart, or a value is outside
-                its range.
+            SnapshotError: If there are no rows, an item has two answers that nothing tells apart,
+                or a value is outside its range.
         """
         if not len(self):
             raise SnapshotError(f"{self.path}: the log has no answers")
         right, used = self.correctness(metric)
         task = self.task_codes
         try:
-            given: dict[str, Any] = {
+            columns_given: dict[str, Any] = {
                 "task": pa.array(list(self.tasks), pa.string()).take(pa.array(task)),
                 "content_hash": self._hashes,
                 "item_id": self._unique_ids(),
@@ -346,13 +372,13 @@ class Log:
                 "category": self._categories(),
                 **(columns or {}),
             }
-            notes = (*self._note_metrics(metric, used), *clean_scores(given), *notes)
+            notes = (*self._note_metrics(metric, used), *clean_scores(columns_given), *notes)
             if repeats := self._repeats():
                 once = np.full(len(self), True)
                 once[repeats] = False
-                given = {
+                columns_given = {
                     name: as_array(values, SCHEMA.field(name).type).filter(pa.array(once))
-                    for name, values in given.items()
+                    for name, values in columns_given.items()
                 }
                 notes = (
                     *notes,
@@ -367,25 +393,28 @@ class Log:
                 **by_task,
                 **meta,
             }
-            return Snapshot.from_columns(given, described, notes)
+            return Snapshot.from_columns(columns_given, described, notes)
         except (SnapshotError, UnicodeEncodeError) as error:
             raise SnapshotError(f"{self.path}: {error}") from error
 
     def _repeats(self) -> list[int]:
-        """Return the rows that repeat an earlier row's item, question, sample and answer."""
+        # A repeated row has the item, question, sample and answer of an earlier row.
         if len(set(self._ids)) == len(self._ids):
             return []
         keys = zip(self._task, self._ids, self._sample, self._hashes, strict=True)
-        first: dict[tuple[int, str, int, str], int] = {}
+        first_rows: dict[tuple[int, str, int, str], int] = {}
         pairs = [
             (earlier, row)
             for row, key in enumerate(keys)
-            if row not in self._unnamed and (earlier := first.setdefault(key, row)) != row
+            if row not in self._unnamed and (earlier := first_rows.setdefault(key, row)) != row
         ]
-        if unlike := [(one, row) for one, row in pairs if self._answer(one) != self._answer(row)]:
+        if unlike := [
+            (earlier, row) for earlier, row in pairs if self._answer(earlier) != self._answer(row)
+        ]:
             one, row = unlike[0]
             raise SnapshotError(
-                f"item {self._ids[row]!r} has two answers, in rows {one + 1:,} and {row + 1:,} of the log, and "
+                f"item {self._ids[row]!r} has two answers, in rows {one + 1:,} and {row + 1:,} "
+                "of the log, and "
                 f"nothing tells them apart; remove one of them (such items: {len(unlike):,})"
             )
         return [row for _, row in pairs]
@@ -413,27 +442,27 @@ class Log:
 
     def _note_metrics(self, metric: str, used: Mapping[str, str]) -> tuple[str, ...]:
         notes = []
-        if others := [name for name in self.metrics if name not in used.values()]:
-            notes.append(f"right or wrong is {metric}; also there: {', '.join(others)} (--metric)")
+        if unused := [name for name in self.metrics if name not in used.values()]:
+            notes.append(f"right or wrong is {metric}; also there: {', '.join(unused)} (--metric)")
         for name in dict.fromkeys(used.values()):
             if name != metric:
-                tasks = [task for task, own in used.items() if own == name]
+                tasks = [task for task, used_name in used.items() if used_name == name]
                 notes.append(
                     f"right or wrong is {name} where there is no {metric}: {some_of(tasks, 3)}"
                 )
         return tuple(notes)
 
     def _categories(self) -> list[str]:
-        known = PaperTasks.released()
-        by_code = [known.category(name) for name in self.tasks]
-        given = self._extra.get("category") or [None] * len(self)
+        paper_tasks = PaperTasks.released()
+        by_code = [paper_tasks.category(name) for name in self.tasks]
+        categories = self._extra.get("category") or [None] * len(self)
         return [
-            by_code[code] or own or ""
-            for code, own in zip(self.task_codes.tolist(), given, strict=True)
+            by_code[code] or category or ""
+            for code, category in zip(self.task_codes.tolist(), categories, strict=True)
         ]
 
     def _unique_ids(self) -> list[str]:
-        """Return the ids; one that repeats within a task and sample gets a number: "7", "7#2"."""
+        # An id that repeats within a task and sample gets a number: "7", "7#2".
         if len(set(self._ids)) == len(self._ids):
             return self._ids
         keys = list(zip(self._ids, self.task_codes.tolist(), self._sample, strict=True))
@@ -469,28 +498,31 @@ class QuestionText:
     answers: tuple[str, ...] = ()  # right answers of an open answer, as far as they are known
 
     def to_json(self) -> str:
-        """Return the text as it stands in a snapshot's column `question`."""
+        """The text as in a snapshot's column `question`."""
         return json.dumps(
-            {name: part for name, part in vars(self).items() if part}, ensure_ascii=False
+            {name: value for name, value in vars(self).items() if value}, ensure_ascii=False
         )
 
     @classmethod
     def from_column(cls, text: str) -> QuestionText:
-        """Return the question in a snapshot's column: as `to_json` writes it, or any other text as it is."""
+        """Read a question from a snapshot's column.
+
+        As `to_json` writes; any other text is the prompt.
+        """
         try:
-            given = json.loads(text)
+            document = json.loads(text)
         except ValueError:
-            given = None
+            document = None
         if (
-            not isinstance(given, dict)
-            or not isinstance(given.get("prompt"), str)
-            or not set(given) <= _PARTS
+            not isinstance(document, dict)
+            or not isinstance(document.get("prompt"), str)
+            or not set(document) <= _PARTS
         ):
             return cls(prompt=text)
         choices, answers = (
-            tuple(map(str, given.get(name) or ())) for name in ("choices", "answers")
+            tuple(map(str, document.get(name) or ())) for name in ("choices", "answers")
         )
-        return cls(prompt=given["prompt"], choices=choices, answers=answers)
+        return cls(prompt=document["prompt"], choices=choices, answers=answers)
 
 
 class QuestionStore:
@@ -501,7 +533,10 @@ class QuestionStore:
         self._hashes = frozenset(hashes)
 
     def add(self, content_hash: str, question: Any) -> None:
-        """Keep a logged question if its hash is one of those wanted; the first one of a hash counts."""
+        """Keep a logged question if the hash is wanted.
+
+        The first question of a hash counts.
+        """
         if content_hash in self._hashes and content_hash not in self.texts:
             self.texts[content_hash] = question_text(question)
 
@@ -527,7 +562,9 @@ _CHOICE_FIELDS: Final = ("choices", "options", "endings", "answers", "mc1_target
 
 
 def question_text(question: Any) -> QuestionText:
-    """Return the text of a logged question: a text or document; or a list of it, the right answers, and any options.
+    """Text of a logged question.
+
+    The question is a text or document; or a list of question, right answers, and any options.
 
     >>> question_text([{"id": 7, "question": "Capital of Chile?", "choices": {"text": ["Lima", "Santiago"]}}, "1"])
     QuestionText(prompt='Capital of Chile?', choices=('Lima', 'Santiago'), answers=('1',))
@@ -548,12 +585,12 @@ def _prompt(document: Any) -> str:
         texts = {
             name: text for name, text in document.items() if isinstance(text, str) and text.strip()
         }
-        found = [texts[name] for name in _PROMPTS if name in texts]
-        if not found and texts:
-            found = [
+        parts = [texts[name] for name in _PROMPTS if name in texts]
+        if not parts and texts:
+            parts = [
                 max(texts.values(), key=len)
             ]  # no known field: the longest text is the likeliest question
-        return "\n\n".join(found) or json.dumps(document, ensure_ascii=False, indent=1, default=str)
+        return "\n\n".join(parts) or json.dumps(document, ensure_ascii=False, indent=1, default=str)
     if (
         isinstance(document, list)
         and document

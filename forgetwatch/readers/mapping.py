@@ -8,13 +8,14 @@
     --match regex:PATTERN                      `correct` from `output` and `gold`, the right answer as text
 
 `files.rows` reads the files and finds their rows. Without --map and
---match the columns keep their names, and only the named rows are taken: one file may hold the outcomes of many models.
-Of Parquet only the row groups that may have such rows are decoded, so a file that is sorted by model costs no more
-than one model.
+--match the columns keep their names, and only the named rows are taken: one file may hold the
+outcomes of many models. Of Parquet only the row groups that may have such rows are decoded, so a
+file that is sorted by model costs no more than one model.
 
-If no id is mapped, the hash of the question is the id, so that files can be joined in any order of rows. Where a
-question recurs, its options and what belongs before it are hashed with it. Rows that are equal in all of these are
-refused: their order proves nothing. With ``by_order`` they get numbers instead: "9f2c41d0#2".
+If no id is mapped, the hash of the question is the id, so that files can be joined in any order of
+rows. Where a question recurs, its options and what belongs before it are hashed with it. Rows that
+are equal in all of these are refused: their order proves nothing. With ``by_order`` they get
+numbers instead: "9f2c41d0#2".
 """
 
 from __future__ import annotations
@@ -64,14 +65,15 @@ class ColumnMap:
     """Columns of a snapshot from fields of a table's rows.
 
     Attributes:
-        fields: Field of a row by column of the snapshot (or ``question``); dots enter objects and lists.
+        fields: Field of a row by column of the snapshot (or ``question``); dots enter objects and
+            lists.
         where: Text that a field must have for its row to count, by field.
         constants: Text of a column in every row, by column.
-        match: Rule that grades `output` by `gold`: any match of an open answer, such as ``number`` or
-            ``regex:PATTERN`` (the last match, without case).
+        match: Rule that grades `output` by `gold`: any match of an open answer, such as ``number``
+            or ``regex:PATTERN`` (the last match, without case).
         rows: Path of the rows within a JSON document; None if the file is a table.
-        by_order: Number rows of one question in their order, instead of refusing them: as samples where most questions
-            have several rows, else as items.
+        by_order: Number rows of one question in their order, instead of refusing them: as samples
+            where most questions have several rows, else as items.
 
     Raises:
         SnapshotError: If a column is unknown, or given twice.
@@ -85,7 +87,6 @@ class ColumnMap:
     by_order: bool = False
 
     def __post_init__(self) -> None:
-        """Check the names."""
         if unknown := [name for name in (*self.fields, *self.constants) if name not in _TARGETS]:
             raise SnapshotError(
                 f"unknown column {unknown[0]!r}; a snapshot has {', '.join(SCHEMA.names)}"
@@ -93,17 +94,17 @@ class ColumnMap:
             )
         if twice := self.fields.keys() & self.constants.keys():
             raise SnapshotError(f"the column {min(twice)!r} is both mapped and set; give it once")
-        if broken := [name for name, text in self.constants.items() if not is_text(text)]:
+        if broken := [name for name, value in self.constants.items() if not is_text(value)]:
             raise SnapshotError(
                 f"the column {broken[0]!r} is set to what is no text in UTF-8; give it as UTF-8"
             )
-        given = self.fields.keys() | self.constants.keys()
-        if self.match is not None and (lacking := {"output", "gold"} - given):
+        names_given = self.fields.keys() | self.constants.keys()
+        if self.match is not None and (lacking := {"output", "gold"} - names_given):
             raise SnapshotError(f"--match grades output by gold, and {min(lacking)} is not mapped")
 
 
 def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:  # noqa: C901
-    """Return the outcomes in a table with column names of its own.
+    """Read the outcomes in a table with other column names.
 
     Raises:
         SnapshotError: If the file cannot be read, a field is in no row, or no row is left.
@@ -117,10 +118,10 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:  # noqa: C901
             if schema is not None and by_groups
             else next(read_rows(path, columns.rows), {})
         )
-        own = [name for name in names if name in SCHEMA.names and name not in columns.constants]
-        if not own and not by_groups:
+        fields = [name for name in names if name in SCHEMA.names and name not in columns.constants]
+        if not fields and not by_groups:
             _refuse_no_rows(path, 0, columns, {})
-        columns = replace(columns, fields=dict(zip(own, own, strict=True)))
+        columns = replace(columns, fields=dict(zip(fields, fields, strict=True)))
     else:
         by_groups = schema is not None and _are_columns(columns, schema)
     if by_groups:
@@ -130,9 +131,9 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:  # noqa: C901
     number = 0
     for number, row in enumerate(read_rows(path, columns.rows), start=1):
         values = {name: _spelled(value_at(row, name)) for name in columns.where}
-        for name, text in values.items():
+        for name, value in values.items():
             if len(seen[name]) < _SEEN:
-                seen[name].add("" if text is None else text)
+                seen[name].add("" if value is None else value)
         if all(values[name] == wanted for name, wanted in columns.where.items()):
             rows.append(_mapped(path, number, row, columns))
     if not rows:
@@ -142,15 +143,17 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:  # noqa: C901
         _add_ids(path, rows, by_order=columns.by_order)
     for row in rows:
         row.pop(_PARTS, None)
-    given = {
+    columns_given = {
         name: [row.get(name) for row in rows]
         for name in dict.fromkeys(key for row in rows for key in row)
     }
-    return to_snapshot(path, {name: _uniform(name, values) for name, values in given.items()})
+    return to_snapshot(
+        path, {name: _uniform(name, values) for name, values in columns_given.items()}
+    )
 
 
 def _are_columns(columns: ColumnMap, schema: pa.Schema) -> bool:
-    """Return True if every field is a column, and every value is what a reading row by row would make of it."""
+    # Every value is what a reading row by row would make of it.
     fields = columns.fields
     if columns.match is not None or QUESTION in fields or "item_id" not in fields:
         return False
@@ -162,11 +165,11 @@ def _are_columns(columns: ColumnMap, schema: pa.Schema) -> bool:
         for name, source in fields.items()
         if pa.types.is_string(SCHEMA.field(name).type)
     ]
-    return all(pa.types.is_string(kind) or pa.types.is_integer(kind) for kind in sources)
+    return all(pa.types.is_string(source) or pa.types.is_integer(source) for source in sources)
 
 
 def _are_texts(where: Iterable[str], schema: pa.Schema) -> bool:
-    """Return True if all are columns whose values have one spelling as text: texts, whole numbers, truth values."""
+    # Columns whose values have one spelling as text: texts, whole numbers, truth values.
     if not set(where) <= set(schema.names):
         return False
     kinds = [schema.field(name).type for name in where]
@@ -181,14 +184,14 @@ def _are_texts(where: Iterable[str], schema: pa.Schema) -> bool:
 
 
 def _selected(path: Path, columns: ColumnMap) -> Snapshot:
-    """Return the wanted rows of a Parquet file, decoded by row groups."""
+    # Decoded by row groups.
     names = list(dict.fromkeys(columns.fields.values()))
-    others = [name for name in columns.where if name not in names]
+    missing_columns = [name for name in columns.where if name not in names]
     batches = []
     with file_errors(path, NEEDED):
         groups = _row_groups(path, columns.where)
         for batch in parquet_batches(
-            path, columns=[*names, *others], rows=_SELECTED, groups=groups
+            path, columns=[*names, *missing_columns], rows=_SELECTED, groups=groups
         ):
             kept = pa.array(np.ones(len(batch), bool))
             for name, wanted in columns.where.items():
@@ -199,21 +202,22 @@ def _selected(path: Path, columns: ColumnMap) -> Snapshot:
             _refuse_selection(path, columns)
         rows = pa.Table.from_batches(batches)
         rows.validate(full=True)  # pyarrow itself does not check that texts are UTF-8
-    found = {}
+    selected = {}
     for name, source in columns.fields.items():
         array = rows[source].combine_chunks()
-        found[name] = (
+        selected[name] = (
             array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
         )
     constants = {
-        name: pa.array([text] * len(rows), pa.string()) for name, text in columns.constants.items()
+        name: pa.array([value] * len(rows), pa.string())
+        for name, value in columns.constants.items()
     }
-    return to_snapshot(path, {**found, **constants})
+    return to_snapshot(path, {**selected, **constants})
 
 
 def _row_groups(path: Path, where: Mapping[str, str]) -> list[int]:
-    """Return the row groups that may have a wanted row, by their least and greatest texts."""
-    found = []
+    # The least and greatest text of a group decide.
+    groups = []
     with pq.ParquetFile(path) as file:
         for number in range(file.metadata.num_row_groups):
             group = check_row_group(file, number)
@@ -223,13 +227,14 @@ def _row_groups(path: Path, where: Mapping[str, str]) -> list[int]:
             if all(
                 _may_hold(chunks[name], wanted) for name, wanted in where.items() if name in chunks
             ):
-                found.append(number)
-    return found
+                groups.append(number)
+    return groups
 
 
 def _may_hold(chunk: pq.ColumnChunkMetaData, wanted: str) -> bool:
-    """Return True unless a text is outside the least and greatest of a column's chunk of texts."""
-    # Texts alone: numbers are wanted as texts, which have another order. Damaged statistics of theirs end the process.
+    # A text outside the least and greatest of the chunk cannot be in the chunk.
+    # Texts alone: numbers are wanted as texts, which have another order. Damaged statistics of
+    # theirs end the process.
     stats = chunk.statistics if chunk.physical_type == "BYTE_ARRAY" else None
     if stats is None or not stats.has_min_max or not isinstance(stats.min, str):
         return True
@@ -237,43 +242,47 @@ def _may_hold(chunk: pq.ColumnChunkMetaData, wanted: str) -> bool:
 
 
 def _refuse_selection(path: Path, columns: ColumnMap) -> None:
-    """Raise with what all rows of a Parquet file have, also those of row groups that were not decoded."""
+    # Row groups that were not decoded count too.
     seen: dict[str, set[str]] = {name: set() for name in columns.where}
     total = 0
     for batch in parquet_batches(path, columns=list(seen), rows=_SELECTED, kept=False):
         total += len(batch)
         for name, texts in seen.items():
             texts |= {
-                text or ""
-                for text in pc.unique(pc.cast(batch.column(name), pa.string())).to_pylist()
+                value or ""
+                for value in pc.unique(pc.cast(batch.column(name), pa.string())).to_pylist()
             }
             seen[name] = set(sorted(texts)[:_SEEN])
     _refuse_no_rows(path, total, columns, seen)
 
 
 def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: ColumnMap) -> dict[str, Any]:
-    """Return one row under the names of a snapshot; fields that the row lacks are left out."""
-    made: dict[str, Any] = dict(columns.constants)
+    # Fields that the row lacks are left out.
+    mapped: dict[str, Any] = dict(columns.constants)
     for name, source in columns.fields.items():
         if (value := value_at(row, source)) is not ABSENT:
-            made[name] = value
+            mapped[name] = value
     if columns.match is not None:
-        graded = _grade(path, number, made, columns.match)
-        made["correct"] = None if graded is None else graded.correct
+        graded = _grade(path, number, mapped, columns.match)
+        mapped["correct"] = None if graded is None else graded.correct
         if graded is not None and graded.correct is None:
-            made["outcome"] = graded.outcome
-        made.pop("gold", None)  # it is text, and a snapshot's gold is an option
-    if QUESTION in made:
+            mapped["outcome"] = graded.outcome
+        mapped.pop("gold", None)  # it is text, and a snapshot's gold is an option
+    if QUESTION in mapped:
         # Parquet has values that JSON has not, such as dates: they are hashed as text.
-        text = json.dumps(made[QUESTION], sort_keys=True, ensure_ascii=False, default=str)
-        made.setdefault("content_hash", _hash(text))
+        question_text = json.dumps(
+            mapped[QUESTION], sort_keys=True, ensure_ascii=False, default=str
+        )
+        mapped.setdefault("content_hash", _hash(question_text))
         names = [
             name
             for name in row
             if is_part_of_question(str(name)) and name not in columns.fields.values()
         ]
-        made[_PARTS] = json.dumps({name: row[name] for name in names}, sort_keys=True, default=str)
-    return made
+        mapped[_PARTS] = json.dumps(
+            {name: row[name] for name in names}, sort_keys=True, default=str
+        )
+    return mapped
 
 
 def _hash(text: str) -> str:
@@ -281,33 +290,35 @@ def _hash(text: str) -> str:
 
 
 def _add_ids(path: Path, rows: Sequence[dict[str, Any]], *, by_order: bool) -> None:
-    """Give rows without an id the hash of their question as id.
-
-    Raises:
-        SnapshotError: If rows have one question, and nothing that belongs to it tells them apart.
-    """
-    own = [row for row in rows if "item_id" not in row and "content_hash" in row]
-    if own and _recurring(own):
-        for row in own:
+    # The id is the hash of the question. Rows of one question need something that tells them apart.
+    without_id = [row for row in rows if "item_id" not in row and "content_hash" in row]
+    if without_id and _recurring(without_id):
+        for row in without_id:
             row["content_hash"] = _hash(f"{row['content_hash']} {row.get(_PARTS, '')}")
-    again = _recurring(own)
-    times = Counter((row.get("task"), str(row["content_hash"]), row.get("sample")) for row in own)
+    repeats = _recurring(without_id)
+    times = Counter(
+        (row.get("task"), str(row["content_hash"]), row.get("sample")) for row in without_id
+    )
     # Several answers to most questions are samples; a few questions that occur twice are items.
-    are_samples = bool(again) and 2 * sum(number > 1 for number in times.values()) > len(times)
-    if again and not by_order:
+    are_samples = bool(repeats) and 2 * sum(number > 1 for number in times.values()) > len(times)
+    if repeats and not by_order:
         numbered = "numbers them as samples" if are_samples else "pairs them as they come"
         raise SnapshotError(
-            f"{path}: {again:,} of {len(rows):,} rows have the question of another one, and their order proves "
-            "nothing; --map item_id=FIELD tells them apart, --map sample=FIELD if they are answers to one question, "
+            f"{path}: {repeats:,} of {len(rows):,} rows have the question of another one, and "
+            "their order proves "
+            "nothing; --map item_id=FIELD tells them apart, --map sample=FIELD if they are "
+            "answers to one question, "
             f"and --pair-by order {numbered}"
         )
     if are_samples and len(numbers := set(times.values())) > 1:
         raise SnapshotError(
-            f"{path}: answers to one question are its samples, and questions have from {min(numbers)} to "
-            f"{max(numbers)} of them; needed as many of each, or --map item_id=FIELD if they are questions of their own"
+            f"{path}: answers to one question are its samples, and questions have from "
+            f"{min(numbers)} to "
+            f"{max(numbers)} of them; needed as many of each, or --map item_id=FIELD if they "
+            "are questions of their own"
         )
     seen = Counter[tuple[Any, str, Any]]()
-    for row in own:
+    for row in without_id:
         key = row.get("task"), str(row["content_hash"]), row.get("sample")
         if are_samples and key[2] is None:
             row.update(item_id=key[1], sample=seen[key])
@@ -317,16 +328,13 @@ def _add_ids(path: Path, rows: Sequence[dict[str, Any]], *, by_order: bool) -> N
 
 
 def _recurring(rows: Sequence[Mapping[str, Any]]) -> int:
-    """Return the number of rows beyond the first of each question.
-
-    Samples of an answer are told apart by their number.
-    """
+    # Samples of an answer are told apart by their number.
     keys = Counter((row.get("task"), str(row["content_hash"]), row.get("sample")) for row in rows)
     return len(rows) - len(keys)
 
 
 def _grade(path: Path, number: int, row: Mapping[str, Any], match: str) -> Grade | None:
-    """Return the grade of a row's output by its gold; None if it has no output or no gold."""
+    # None without an output or a gold.
     output, gold = _spelled(row.get("output")), _spelled(row.get("gold"))
     if output is None or gold is None:
         return None
@@ -339,15 +347,17 @@ def _grade(path: Path, number: int, row: Mapping[str, Any], match: str) -> Grade
 
 
 def _spelled(value: Any) -> str | None:
-    """Return the value as text, in JSON if it is another type; None if there is no value."""
+    # JSON for another type than text; None without a value.
     if value is None or value is ABSENT:
         return None
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text.encode("utf-8", "replace").decode()  # UTF-8 cannot hold a lone surrogate
+    spelled = (
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    )
+    return spelled.encode("utf-8", "replace").decode()  # UTF-8 cannot hold a lone surrogate
 
 
 def _uniform(name: str, values: list[Any]) -> Any:
-    """Return a column as `table.to_snapshot` takes it: text if the file or the command line gave text."""
+    # Text if the file or the command line gave text.
     if all(value is None or isinstance(value, str) for value in values):
         return pa.array(map(_spelled, values), pa.string())
     if pa.types.is_string(SCHEMA.field(name).type):
@@ -356,14 +366,14 @@ def _uniform(name: str, values: list[Any]) -> Any:
 
 
 def _check_fields(path: Path, rows: Sequence[Mapping[str, Any]], columns: ColumnMap) -> None:
-    """Refuse a field that no row has: a misspelt name would give an empty column."""
+    # A misspelt name would give an empty column.
     for name, source in columns.fields.items():
-        made = "correct" if name == "gold" and columns.match else name
-        if not any(made in row for row in rows):
+        column = "correct" if name == "gold" and columns.match else name
+        if not any(column in row for row in rows):
             names = [str(field_name) for field_name in next(read_rows(path, columns.rows), {})]
             raise SnapshotError(
-                f"{path}: {name} is mapped to {source!r}, and no row has that field; the first has {', '.join(names)}"
-                + did_you_mean(source, names)
+                f"{path}: {name} is mapped to {source!r}, and no row has that field; the first "
+                f"has {', '.join(names)}" + did_you_mean(source, names)
             )
 
 
@@ -372,8 +382,10 @@ def _refuse_no_rows(
 ) -> None:
     if not number:
         raise SnapshotError(f"{path}: the table has no rows")
-    wanted = " and ".join(f"{name}={text}" for name, text in columns.where.items())
-    found = "; ".join(
+    wanted = " and ".join(f"{name}={condition}" for name, condition in columns.where.items())
+    values_listed = "; ".join(
         f"{name} is {', '.join(map(repr, sorted(seen[name])))}" for name in columns.where
     )
-    raise SnapshotError(f"{path}: none of its {number:,} rows has {wanted}; in the file {found}")
+    raise SnapshotError(
+        f"{path}: none of its {number:,} rows has {wanted}; in the file {values_listed}"
+    )

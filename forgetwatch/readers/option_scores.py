@@ -1,7 +1,8 @@
 """Log-likelihoods of options, as a harness logs them, to the columns of a snapshot.
 
-A harness that logs the log-likelihood of each option, and whether the answer was right, need not log the option chosen,
-nor always the right one. Both follow from the scores that decide (`metrics.choices`) and the logged correctness:
+A harness that logs the log-likelihood of each option, and whether the answer was right, need not
+log the option chosen, nor always the right one. Both follow from the scores that decide
+(`metrics.choices`) and the logged correctness:
 
     scores     correct   gold in the log   chosen   gold
     -2 -1 -3   yes       not known         1        1      the option chosen was right
@@ -9,10 +10,12 @@ nor always the right one. Both follow from the scores that decide (`metrics.choi
     -2 -1 -3   no        0                 1        0
     -2 -1 -3   no        1                 0        1      a contradiction: the best option that is not right
 
-The logged correctness is never changed. A few rows whose scores contradict it are counted, and have no margin. Many of
-them in a task show that its answers were compared by another score: then no choice of the task is known.
+The logged correctness is never changed. A few rows whose scores contradict it are counted, and have
+no margin. Many of them in a task show that its answers were compared by another score: then no
+choice of the task is known.
 
-A log names the right option by an index, several indices, a letter, or the option's text: `target_options`.
+A log names the right option by an index, several indices, a letter, or the option's text:
+`target_options`.
 """
 
 from __future__ import annotations
@@ -66,11 +69,12 @@ class LogLikelihoods:
         texts: Sequence[str] | None,
         target: object,
     ) -> None:
-        """Add the options of one row of the log.
+        """Add the options of a row of the log.
 
         Args:
             row: Its index.
-            logprobs: Log-likelihood of each option, nats; nan if the model gave that, `UNKNOWN` if the log has none.
+            logprobs: Log-likelihood of each option, nats; nan if the model gave that, `UNKNOWN` if
+                the log has none.
             priors: The same without the prompt; empty if the log has none.
             texts: The options without leading space or delimiter; None if they are not known.
             target: The right option as the log names it.
@@ -83,9 +87,9 @@ class LogLikelihoods:
         self._k.append(k)
         self._logprobs.extend(logprobs)
         self._priors.extend(priors or [math.nan] * k)
-        known = [""] * k if texts is None else texts
-        self._chars.extend([len(text) for text in known])
-        self._bytes.extend([byte_length(text) for text in known])
+        option_texts = [""] * k if texts is None else texts
+        self._chars.extend([len(text) for text in option_texts])
+        self._bytes.extend([byte_length(text) for text in option_texts])
         self._has_lengths.append(texts is not None)
         self._has_priors.append(bool(priors))
         self._by_index.append(golds[0] if golds else NONE)
@@ -96,57 +100,63 @@ class LogLikelihoods:
 
     @property
     def rows(self) -> Ints:
-        """Indices of the log's rows that have options, int64 [rows with options]."""
+        """Rows of the log with options, int64 [rows with options]."""
         return np.array(self._row, np.int64)
 
     @property
     def k(self) -> Ints:
-        """Number of options of each row that has any, int64 [rows with options]."""
+        """Number of options, int64 [rows with options]."""
         return np.array(self._k, np.int64)
 
     def unexplained(self, *, right: Correct, tasks: Ints, norm: str) -> Ints:
-        """Count each task's scored rows whose correctness does not follow from the scores, int64 [tasks].
+        """Count scored rows that the scores do not explain.
+
+        By task, int64 [tasks]: the correctness does not follow from the scores.
 
         `right` and `tasks` have the correctness and the code of the task of each row of the log.
         """
         count = int(tasks.max(initial=-1)) + 1
         if not len(self):
             return np.zeros(count, np.int64)
-        found = self._choices([norm] * count, right, tasks)
-        lost = (found.against | (found.best == NONE)) & (right[self.rows] >= 0)
+        choices = self._choices([norm] * count, right, tasks)
+        lost = (choices.against | (choices.best == NONE)) & (right[self.rows] >= 0)
         return np.bincount(tasks[self.rows][lost], minlength=count)
 
     def columns(
         self, *, right: Correct, tasks: Ints, norms: Sequence[str]
     ) -> tuple[dict[str, pa.Array], tuple[str, ...]]:
-        """Return the columns of a snapshot that follow, and notes for its reader.
+        """Columns of a snapshot that follow from the scores.
 
-        `right` and `tasks` are as in `unexplained`; `norms` names the norm of each task, by the task's code.
+        `right` and `tasks` are as in `unexplained`; `norms` names the norm of each task, by the
+        task's code.
+
+        Returns:
+            The columns, and notes for the reader.
         """
         if not len(self):
             return {}, ()
-        found, task, correct = (
+        choices, task, correct = (
             self._choices(norms, right, tasks),
             tasks[self.rows],
             right[self.rows],
         )
         undecided = np.zeros(len(self), bool)
         for code in np.unique(task).tolist():
-            scored = (task == code) & (found.best != NONE) & (correct >= 0)
-            if int(found.against[task == code].sum()) > _MAX_CONTRADICTIONS * int(scored.sum()):
+            scored = (task == code) & (choices.best != NONE) & (correct >= 0)
+            if int(choices.against[task == code].sum()) > _MAX_CONTRADICTIONS * int(scored.sum()):
                 undecided |= task == code
-        found = replace(
-            found,
-            chosen=np.where(undecided, NONE, found.chosen),
-            share=np.where(undecided, np.nan, found.share),
-            margin=np.where(undecided, np.nan, found.margin),
-            tied=found.tied & ~undecided,
-            against=found.against & ~undecided,
+        choices = replace(
+            choices,
+            chosen=np.where(undecided, NONE, choices.chosen),
+            share=np.where(undecided, np.nan, choices.share),
+            margin=np.where(undecided, np.nan, choices.margin),
+            tied=choices.tied & ~undecided,
+            against=choices.against & ~undecided,
         )
-        return self._columns(found, len(right)), _notes(found, int(undecided.sum()))
+        return self._columns(choices, len(right)), _notes(choices, int(undecided.sum()))
 
     def _choices(self, norms: Sequence[str], right: Correct, tasks: Ints) -> Choices:
-        """Return the choices of all rows with options, each by the norm of its task."""
+        # Each by the norm of its task.
         correct, task, k = right[self.rows], tasks[self.rows], self.k
         norm = np.array(norms, object)[task]
         lengths = {
@@ -167,7 +177,7 @@ class LogLikelihoods:
         return reconcile(scores, k, self._golds(scores, correct, task), correct)
 
     def _golds(self, scores: Floats, correct: Correct, task: Ints) -> Bools:
-        """Return the right options as far as the targets name them, bool [options]."""
+        # Targets may name only some of the options, bool [options].
         k, nothing = self.k, np.zeros(len(scores), bool)
         best = decide(scores, k, nothing).chosen
         by_index, by_text = np.array(self._by_index), np.array(self._by_text)
@@ -177,16 +187,16 @@ class LogLikelihoods:
                 task == code
             )  # digits mean one thing within a task, and may mean another in the next
             gold[rows] = choose_target(by_index[rows], by_text[rows], best[rows], correct[rows])
-        named = [
+        targets = [
             (row, option) for row, options in self._several_golds.items() for option in options
         ]
-        several = np.array(named, np.int64).reshape(-1, 2)
+        several = np.array(targets, np.int64).reshape(-1, 2)
         return option_mask(k, np.arange(len(k)), gold) | option_mask(
             k, several[:, 0], several[:, 1]
         )
 
-    def _columns(self, found: Choices, rows: int) -> dict[str, pa.Array]:
-        """Return the columns over all rows of the log, null where a row has no options."""
+    def _columns(self, choices: Choices, rows: int) -> dict[str, pa.Array]:
+        # Columns cover all rows of the log, null where a row has no options.
         index, k = self.rows, self.k
         has_lengths, has_priors = (
             np.asarray(self._has_lengths, bool),
@@ -209,15 +219,17 @@ class LogLikelihoods:
 
         columns = {
             "k": scalars(k, np.ones(len(k), bool)),
-            "gold": scalars(found.first_gold, found.first_gold != NONE),
-            "chosen": scalars(found.chosen, found.chosen != NONE),
+            "gold": scalars(choices.first_gold, choices.first_gold != NONE),
+            "chosen": scalars(choices.chosen, choices.chosen != NONE),
             # With nan and null: `clean_scores` counts the rows that have one.
             "choice_logprobs": lists(self._logprobs, np.ones(len(k), bool)),
             "choice_chars": lists(self._chars, has_lengths),
             "choice_bytes": lists(self._bytes, has_lengths),
-            "gold_share": scalars(found.share, ~np.isnan(found.share)),
-            "margin": scalars(found.margin, ~np.isnan(found.margin)),
-            "unstable": scalars(found.tied, found.tied),  # null, not false: no noise was measured
+            "gold_share": scalars(choices.share, ~np.isnan(choices.share)),
+            "margin": scalars(choices.margin, ~np.isnan(choices.margin)),
+            "unstable": scalars(
+                choices.tied, choices.tied
+            ),  # null, not false: no noise was measured
         }
         if has_priors.any():
             columns["choice_priors"] = lists(self._priors, has_priors)
@@ -229,17 +241,18 @@ class LogLikelihoods:
         return columns
 
 
-def _notes(found: Choices, undecided: int) -> tuple[str, ...]:
-    """Return the notes for the reader of the snapshot."""
+def _notes(choices: Choices, undecided: int) -> tuple[str, ...]:
     notes = []
-    if ties := int(found.tied.sum()):
+    if ties := int(choices.tied.sum()):
         notes.append(
-            f"the two best options have equal scores in {ties:,} of {len(found.tied):,} items, as sums in bf16 have; "
+            f"the two best options have equal scores in {ties:,} of {len(choices.tied):,} items, "
+            "as sums in bf16 have; "
             "the first of equals was taken, and a flip there may be rounding"
         )
-    if against := int(found.against.sum()):
+    if against := int(choices.against.sum()):
         notes.append(
-            f"the logged log-likelihoods contradict right or wrong in {against:,} items; right or wrong is kept as "
+            f"the logged log-likelihoods contradict right or wrong in {against:,} items; right "
+            "or wrong is kept as "
             "logged, and the option chosen is the best that agrees with it"
         )
     if undecided:
@@ -264,22 +277,23 @@ class Choices:
 
 
 def choose_target(index: Ints, text: Ints, best: Ints, right: Correct) -> Ints:
-    """Return the index of the right option, -1 for none, int64 [rows].
+    """Index of the right option, -1 for none, int64 [rows].
 
-    A target such as "2" may be an index or an option's text. All targets of a task are read in the way that agrees with
-    more of the logged outcomes; by index if both agree equally. `index` and `text` have the option that each target
-    names by the one and the other, `best` that with the highest score, each -1 for none [rows].
+    A target such as "2" may be an index or an option's text. All targets of a task are read in the
+    way that agrees with more of the logged outcomes; by index if both agree equally. `index` and
+    `text` have the option that each target names by the one and the other, `best` that with the
+    highest score, each -1 for none [rows].
     """
     differs = (index != NONE) & (text != NONE) & (index != text) & (best != NONE) & (right >= 0)
     fits_index, fits_text = (
         ((best == gold) == (right == 1))[differs].sum() for gold in (index, text)
     )
-    first, second = (text, index) if fits_text > fits_index else (index, text)
-    return np.where(first != NONE, first, second)
+    preferred, second = (text, index) if fits_text > fits_index else (index, text)
+    return np.where(preferred != NONE, preferred, second)
 
 
 def reconcile(scores: Floats, k: Ints, golds: Bools, right: Correct) -> Choices:
-    """Return the choices and right options that follow from the scores and the logged correctness.
+    """Reconcile scores with the logged correctness.
 
     See the module's table.
 
@@ -288,6 +302,9 @@ def reconcile(scores: Floats, k: Ints, golds: Bools, right: Correct) -> Choices:
         k: Number of options [rows].
         golds: The right options as far as the log names them [options].
         right: Logged correctness [rows].
+
+    Returns:
+        The choices and right options that follow.
     """
     # `golds` may be incomplete here, which changes the share and not the choice.
     best, row, start = (
@@ -296,17 +313,18 @@ def reconcile(scores: Floats, k: Ints, golds: Bools, right: Correct) -> Choices:
         np.cumsum(k) - k,
     )
     usable = best != NONE
-    # The correctness gives a right option that the log does not name: the best if right, the other of two if wrong.
+    # The correctness gives a right option that the log does not name: the best if right, the other
+    # of two if wrong.
     unnamed = usable & ~np.logical_or.reduceat(golds, start)
     follows = unnamed & ((right == 1) | ((right == 0) & (k == 2)))
     golds = golds | option_mask(
         k, np.flatnonzero(follows), np.where(right == 1, best, 1 - best)[follows]
     )
-    found = decide(scores, k, golds)
-    known = np.logical_or.reduceat(golds, start)
+    decisions = decide(scores, k, golds)
+    is_known = np.logical_or.reduceat(golds, start)
     # A best of -1 would reach into the row before; `usable` excludes those rows below.
     is_right = golds[start + np.maximum(best, 0)]
-    against = usable & known & (right >= 0) & (is_right != (right == 1))
+    against = usable & is_known & (right >= 0) & (is_right != (right == 1))
     # In a contradiction the best option that agrees with the correctness counts as chosen.
     fitting = np.where((golds == (right == 1)[row]) & usable[row], scores, -np.inf)
     second = np.where(
@@ -318,16 +336,18 @@ def reconcile(scores: Floats, k: Ints, golds: Bools, right: Correct) -> Choices:
         chosen=np.where(against, second, best),
         best=best,
         golds=golds,
-        first_gold=np.where(known, first_gold, NONE),
-        share=np.where(against, np.nan, found.share),
-        margin=np.where(against, np.nan, found.margin),
-        tied=found.tied,
+        first_gold=np.where(is_known, first_gold, NONE),
+        share=np.where(against, np.nan, decisions.share),
+        margin=np.where(against, np.nan, decisions.margin),
+        tied=decisions.tied,
         against=against,
     )
 
 
 def norms_in_metadata(norms: Mapping[str, str]) -> dict[str, Any]:
-    """Return the metadata of a snapshot that name the norm of each task, as `Snapshot.norms` reads them.
+    """Metadata that name the norm of each task.
+
+    As `Snapshot.norms` reads them.
 
     >>> norms_in_metadata({"arc": "sum", "boolq": "sum"}), norms_in_metadata({"arc": "chars", "boolq": "sum"})
     ({'probe': {'norm': 'sum'}}, {'norms': {'arc': 'chars', 'boolq': 'sum'}})
@@ -338,7 +358,10 @@ def norms_in_metadata(norms: Mapping[str, str]) -> dict[str, Any]:
 
 
 def byte_length(text: str) -> int:
-    """Return the length of a text in UTF-8, bytes; a lone surrogate, which JSON can hold, counts 3."""
+    """Length of a text in UTF-8, bytes.
+
+    A lone surrogate, which JSON can hold, counts 3.
+    """
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
@@ -347,30 +370,40 @@ _INDEX: Final = re.compile(r"[0-9]{1,6}")
 
 
 def target_options(target: object, k: int, texts: Sequence[str] | None) -> tuple[list[int], int]:
-    """Return the options that a target names by index, and the one that it names by letter or text, -1 for none.
+    """Options that a target names by index, and by letter or text.
 
-    Digits may be an index or the text of an option, and both are returned then. Options are given by their indices.
-    A target is a whole number, a list of them, or text; anything else names none of the k options.
+    Digits may be an index or the text of an option, and both are returned then. Options are given
+    by their indices. A target is a whole number, a list of them, or text; anything else names none
+    of the k options.
 
     >>> target_options("1", 3, ["3", "1", "2"]), target_options("Chile", 2, ["Peru", "Chile"])
     (([1], 1), ([], 1))
     >>> target_options("B", 3, None), target_options("[0, 2]", 3, None), target_options(7, 3, None)
     (([], 1), ([0, 2], -1), ([], -1))
+
+    Returns:
+        Indices, and an index or -1 for none.
     """
     if isinstance(target, str) and not _LIST_OF_INDICES.fullmatch(target):
         index = [int(target)] if _INDEX.fullmatch(target) and int(target) < k else []
-        text = target.strip()
+        target_text = target.strip()
         if (
-            len(same := [option for option, own in enumerate(texts or ()) if own.strip() == text])
+            len(
+                same := [
+                    option
+                    for option, option_text in enumerate(texts or ())
+                    if option_text.strip() == target_text
+                ]
+            )
             == 1
         ):
             return index, same[0]
-        letter = ascii_uppercase.find(text) if len(text) == 1 else NONE
+        letter = ascii_uppercase.find(target_text) if len(target_text) == 1 else NONE
         return index, letter if letter < k else NONE
-    named = (
+    by_letter = (
         [int(digits) for digits in _INDEX.findall(target)] if isinstance(target, str) else target
     )
-    listed: list[object] = named if isinstance(named, list) else [named]
+    listed: list[object] = by_letter if isinstance(by_letter, list) else [by_letter]
     indices = [value for value in listed if isinstance(value, int) and not isinstance(value, bool)]
     if len(indices) < len(listed):
         return [], NONE

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from forgetwatch.errors import SnapshotError
+from forgetwatch.files.json_pieces import Progress, begins_json
 from forgetwatch.files.reading import file_errors, read_head
-from forgetwatch.files.rows import Progress, begins_json
 from forgetwatch.loading import weights_problem
 from forgetwatch.readers import inspect_log, lighteval, lm_eval_logs, table, tools
 from forgetwatch.readers.inspect_log import is_inspect_log
@@ -45,7 +45,7 @@ def load_snapshot(
     kept: QuestionStore | None = None,
     texts: bool = False,
 ) -> Snapshot:
-    """Return the outcomes in a file or in a harness's output folder, in any format that is known.
+    """Read outcomes in a file or folder, in any known format.
 
     Args:
         path: The file or folder.
@@ -55,16 +55,17 @@ def load_snapshot(
         texts: True to keep the text of every question in the snapshot.
 
     Raises:
-        SnapshotError: If the file is missing, empty, cut, of an unknown format, or contains rows that cannot be used.
+        SnapshotError: If the file is missing, empty, cut, of an unknown format, or contains rows
+            that cannot be used.
     """
     path = Path(path)
     with file_errors(path, "a file of outcomes"):
         return _load(path, Reading(metric=metric, progress=progress, questions=kept, texts=texts))
 
 
-def is_outcomes(given: str) -> bool:
-    """Return True if a file or folder exists and is not a model."""
-    path = Path(given)
+def is_outcomes(path_given: str) -> bool:
+    """Is the path there, and not a model?"""
+    path = Path(path_given)
     is_model = path.is_dir() and any(
         (path / name).is_file() for name in ("config.json", "adapter_config.json")
     )
@@ -86,41 +87,50 @@ def _load(path: Path, reading: Reading) -> Snapshot:
         if problem := weights_problem(path):
             raise SnapshotError(f"{path}: {problem}")
         raise SnapshotError(
-            f"{path}: a folder that contains neither a checkpoint (config.json), nor an adapter (adapter_config.json), "
-            f"nor a harness's log ({', '.join(reader.folder for reader in _READERS if reader.folder)}); give a file of "
+            f"{path}: a folder that contains neither a checkpoint (config.json), nor an adapter "
+            "(adapter_config.json), "
+            "nor a harness's log "
+            f"({', '.join(reader.folder for reader in _READERS if reader.folder)}); give a file of "
             "outcomes, a checkpoint, or a model id"
         )
     return check_metric(_read_table(path, head), reading.metric, name=path)
 
 
 def _read_table(path: Path, head: bytes) -> Snapshot:
-    """Return a snapshot of forgetwatch, or the outcomes in a plain table."""
+    # A snapshot of forgetwatch, or outcomes in a plain table.
     if (schema := table.parquet_schema(path)) is not None:
         return read_snapshot(path) if is_snapshot(schema) else table.read_parquet(path)
     if b"\x00" in head or not _is_text(head):
-        *tools, last = (reader.tool for reader in _READERS)
+        *tools, last_tool = (reader.tool for reader in _READERS)
         raise SnapshotError(
-            f"{path}: neither Parquet nor UTF-8 text; needed a snapshot, a table in CSV, JSONL or Parquet, or a log of "
-            f"{', '.join(tools)} or {last}"
+            f"{path}: neither Parquet nor UTF-8 text; needed a snapshot, a table in CSV, JSONL "
+            "or Parquet, or a log of "
+            f"{', '.join(tools)} or {last_tool}"
         )
     return table.read_jsonl(path) if begins_json(head) else table.read_csv(path)
 
 
 def check_metric(snapshot: Snapshot, wanted: str | None, *, name: str | Path) -> Snapshot:
-    """Return the snapshot unchanged, if it may have the requested metric or none is requested.
+    """Check that a snapshot may have the requested metric.
+
+    Returns:
+        The snapshot, unchanged.
 
     Raises:
-        SnapshotError: If its metric is known and is another one, or if forgetwatch scored it; `name` is its name there.
+        SnapshotError: If its metric is known and is another one, or if forgetwatch scored it;
+            `name` is its name there.
     """
     if wanted is None:
         return snapshot
     if "scorer" in snapshot.meta:
         raise SnapshotError(
-            f"{name}: no metric {wanted!r} to choose; forgetwatch scored it, and its probe alone says what is right; "
+            f"{name}: no metric {wanted!r} to choose; forgetwatch scored it, and its probe "
+            "alone says what is right; "
             "leave out the metric (--metric), which chooses among those of a harness's log"
         )
     held = snapshot.meta.get("metric")
-    # The filter in a metric's name may be left out, or be given as `none`, as for a log; see `Log.metric`.
+    # The filter in a metric's name may be left out, or be given as `none`, as for a log; see
+    # `Log.metric`.
     if held is not None and wanted not in (held, str(held).split(",")[0], f"{held},none"):
         raise SnapshotError(f"{name}: no metric {wanted!r} to choose; the snapshot has only {held}")
     return snapshot

@@ -3,10 +3,12 @@
     item_id,task,category,k,gold,chosen,correct
     17,capitals,Culture,4,2,2,1
 
-`correct` is 0/1 or true/false; empty means unscored. A `chosen` outside the options is set to null and counted. A
-column `prompt_hash` is kept as `source_prompt_hash`, because another tool hashes other bytes than forgetwatch.
+`correct` is 0/1 or true/false; empty means unscored. A `chosen` outside the options is set to null
+and counted. A column `prompt_hash` is kept as `source_prompt_hash`, because another tool hashes
+other bytes than forgetwatch.
 
-Scores that no model gives are counted as missing, or refused, here and in the logs of other tools (`clean_scores`):
+Scores that no model gives are counted as missing, or refused, here and in the logs of other tools
+(`clean_scores`):
 
     choice_logprobs            NaN for an option, minus infinity for all    `NOT_FINITE`: wrong, with a note
     choice_logprobs, _priors   no number for an option                      the item's scores are missing, with a note
@@ -115,7 +117,11 @@ _TRUTH: Final = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False,
 
 
 def parquet_schema(path: Path, needed: str = "a table in Parquet") -> pa.Schema | None:
-    """Return the schema of a Parquet file; None of another file."""
+    """Schema of a Parquet file.
+
+    Returns:
+        The schema, or None for another file.
+    """
     with file_errors(path, needed):
         if not read_head(path).startswith(b"PAR1"):
             return None
@@ -125,7 +131,7 @@ def parquet_schema(path: Path, needed: str = "a table in Parquet") -> pa.Schema 
 
 
 def read_csv(path: Path) -> Snapshot:
-    """Return the outcomes in a CSV file with a header line."""
+    """Read the outcomes in a CSV file with a header line."""
     with file_errors(path, "a table in CSV"):
         delimiter, text = csv_dialect(table_text(read_content(path, "a table in CSV")))
         names = next(
@@ -134,11 +140,12 @@ def read_csv(path: Path) -> Snapshot:
         )
         data = text.encode()
         _refuse_twice(path, names)
-        # A quote inside a quoted cell is doubled; one within another cell, as an inch sign, stands alone.
+        # A quote inside a quoted cell is doubled; one within another cell, as an inch sign, stands
+        # alone.
         if data.count(b'"') % 2 and _is_open(text, delimiter):
             raise SnapshotError(f"{path}: a quote is opened and never closed; is the file cut?")
-        # Read all cells as text: a guessed type would turn the id "007" into 7. From memory, because pyarrow would
-        # unpack a file by the end of its name.
+        # Read all cells as text: a guessed type would turn the id "007" into 7. From memory,
+        # because pyarrow would unpack a file by the end of its name.
         table = pa_csv.read_csv(
             pa.BufferReader(data),
             read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK),
@@ -149,7 +156,7 @@ def read_csv(path: Path) -> Snapshot:
 
 
 def _is_open(text: str, delimiter: str) -> bool:
-    """Return True if the text of a table ends within a quoted cell."""
+    # Within a quoted cell at the end of the text.
     csv.field_size_limit(sys.maxsize)
     try:
         for _ in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True):
@@ -165,7 +172,7 @@ def _refuse_twice(path: Path, names: Sequence[str]) -> None:
 
 
 def read_jsonl(path: Path) -> Snapshot:
-    """Return the outcomes in a JSONL file, one object per row, or in one JSON array of such objects."""
+    """Read the outcomes in JSONL, or in a JSON array of objects."""
     rows = list[dict[str, Any]]()
     for _, row in table_rows(path):
         is_probe = {"prompt", "answer"} <= set(row) and not {
@@ -187,12 +194,13 @@ def read_jsonl(path: Path) -> Snapshot:
 
 
 def _refuse_rows_within(path: Path, document: Mapping[str, Any]) -> None:
-    """Raise if a member of the document holds rows: several objects, in a list or by name."""
+    # Several objects, in a list or by name.
     found = max(_members(document, ""), key=lambda member: len(member[1]), default=("", []))
     if len(found[1]) > 1:
         raise SnapshotError(
             f"{path}: one JSON document with {len(found[1]):,} rows in {found[0]!r}, each with "
-            f"{', '.join(list(found[1][0])[:_SHOWN])}; `forgetwatch convert` reads them with --rows {found[0]}, and "
+            f"{', '.join(list(found[1][0])[:_SHOWN])}; `forgetwatch convert` reads them with "
+            f"--rows {found[0]}, and "
             "--map question=..., --map correct=..."
         )
 
@@ -200,7 +208,7 @@ def _refuse_rows_within(path: Path, document: Mapping[str, Any]) -> None:
 def _members(
     document: Mapping[str, Any], path: str
 ) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
-    """Yield (path, objects) of each member of the document and of the objects in it, four levels deep."""
+    # Objects within members are searched too, four levels deep.
     for name, member in document.items():
         inner = (
             member.values()
@@ -209,13 +217,13 @@ def _members(
             if isinstance(member, list)
             else ()
         )
-        yield f"{path}{name}", [one for one in inner if isinstance(one, Mapping)]
+        yield f"{path}{name}", [element for element in inner if isinstance(element, Mapping)]
         if isinstance(member, Mapping) and path.count(".") < _DEEPEST:
             yield from _members(member, f"{path}{name}.")
 
 
 def read_parquet(path: Path) -> Snapshot:
-    """Return the outcomes in a Parquet file."""
+    """Read the outcomes in a Parquet file."""
     with file_errors(path, "a table in Parquet"):
         table = read_parquet_table(path)
         _refuse_twice(path, table.column_names)
@@ -223,21 +231,23 @@ def read_parquet(path: Path) -> Snapshot:
 
 
 def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:  # noqa: C901
-    """Return the snapshot with these columns, each converted to the type of the schema.
+    """Build a snapshot of columns, converted to the schema's types.
 
     Args:
         path: The file, for messages.
-        given: Values by column, as lists or Arrow arrays; names that a snapshot does not have are ignored.
+        given: Values by column, as lists or Arrow arrays; names that a snapshot does not have are
+            ignored.
 
     Raises:
         SnapshotError: If item_id or correct is missing, or a value does not fit; its row is named.
     """
-    # Checked before anything is converted: a table of another kind should fail with its columns named.
+    # Checked before anything is converted: a table of another kind should fail with its columns
+    # named.
     if lacking := [name for name in ("item_id", "correct") if name not in given]:
-        found = f"; its columns are {some_of(given, _SHOWN)}" if given else ""
+        columns_found = f"; its columns are {some_of(given, _SHOWN)}" if given else ""
         raise SnapshotError(
-            f"{path}: a table of outcomes needs the columns item_id and correct; {lacking[0]} is missing{found}; "
-            + _conversion(path, given)
+            f"{path}: a table of outcomes needs the columns item_id and correct; {lacking[0]} "
+            f"is missing{columns_found}; " + _conversion(path, given)
         )
     if len(given["item_id"]) == 0:
         raise SnapshotError(f"{path}: the table has no rows")
@@ -269,24 +279,26 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:  # noqa: C901
 
 
 def _question(value: Any) -> str | None:
-    """Return the text of a question in any form that a table has: a list of messages is JSON."""
+    # A list of messages is JSON.
     if value is None or isinstance(value, str):
         return None if value is None else value.encode("utf-8", "replace").decode()
     return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace").decode()
 
 
-def _conversion(path: Path, given: Mapping[str, Any]) -> str:
-    """Return the command that takes the columns of a table, if the name and the values of each say what it is.
-
-    Where one is not certain, only what is needed.
-    """
-    own = {name.lower(): name for name in given}
+def _conversion(path: Path, columns: Mapping[str, Any]) -> str:
+    # The command takes the columns of a table, if the name and the values of each say what it is;
+    # only what is needed where a column is not certain.
+    own = {name.lower(): name for name in columns}
 
     def named(names: Sequence[str]) -> str | None:
         return next((own[name] for name in names if name in own), None)
 
     number = next(
-        (own[name] for name in USUAL_NAMES["id"] if name in own and _are_unique(given[own[name]])),
+        (
+            own[name]
+            for name in USUAL_NAMES["id"]
+            if name in own and _are_unique(columns[own[name]])
+        ),
         None,
     )
     question = named(USUAL_NAMES["prompt"])
@@ -295,26 +307,31 @@ def _conversion(path: Path, given: Mapping[str, Any]) -> str:
         if question and number in (None, *map(own.get, PLACES))
         else ("item_id", number)
     )
-    outcomes = {own[name]: _truths(given[own[name]]) for name in _OUTCOMES if name in own}
+    outcomes = {own[name]: _truths(columns[own[name]]) for name in _OUTCOMES if name in own}
     outcome = next((name for name, truths in outcomes.items() if len(truths) == 2), None)
     output, gold = named(_OUTPUTS), named(_GOLDS)
     taken = [("correct", outcome)] if outcome else [("output", output), ("gold", gold)]
     if value is not None and (
-        outcome or (output and gold and not outcomes and not _truths(given[gold]))
+        outcome or (output and gold and not outcomes and not _truths(columns[gold]))
     ):
         pairs = " ".join(
-            f"--map {part}={shlex.quote(str(column))}" for part, column in [(key, value), *taken]
+            f"--map {field}={shlex.quote(str(column))}" for field, column in [(key, value), *taken]
         )
         match = "" if outcome else " --match contains"
         return f"`forgetwatch convert {shlex.quote(str(path))} {pairs}{match} -o out.parquet` takes them, if meant"
     if constant := next(
         ((name, truths.pop()) for name, truths in outcomes.items() if len(truths) == 1), None
     ):
-        kind = "" if constant[1] else ": a list of failures only, without what was right"
-        return f"{constant[0]!r} is {str(constant[1]).lower()} in every row{kind}; needed the outcomes of all questions"
+        remark = "" if constant[1] else ": a list of failures only, without what was right"
+        return (
+            f"{constant[0]!r} is {str(constant[1]).lower()} in every row{remark}; "
+            "needed the outcomes of all questions"
+        )
     return (
-        "no column is certain to hold them; `forgetwatch convert` takes --map item_id=COLUMN or --map question=COLUMN, "
-        "and --map correct=COLUMN of 0 and 1, or --map output=COLUMN and --map gold=COLUMN with --match"
+        "no column is certain to hold them; `forgetwatch convert` takes --map item_id=COLUMN or "
+        "--map question=COLUMN, "
+        "and --map correct=COLUMN of 0 and 1, or --map output=COLUMN and --map gold=COLUMN with "
+        "--match"
     )
 
 
@@ -324,19 +341,19 @@ def _are_unique(values: Any) -> bool:
 
 
 def _truths(values: Any) -> set[bool]:
-    """Return the truth values that a column holds; none if it holds anything else."""
-    found = {
+    # None if the column holds anything else.
+    spellings = {
         str(value).strip().lower() for value in values if str(value).strip() not in ("", "None")
     }
-    return {_TRUTH[text] for text in found} if found <= _TRUTH.keys() else set()
+    return {_TRUTH[spelling] for spelling in spellings} if spellings <= _TRUTH.keys() else set()
 
 
-def _refuse_ids_of_subjects(path: Path, item_id: pa.Array, given: Mapping[str, Any]) -> None:
-    """Raise if ids repeat, and are unique within the values of another column."""
+def _refuse_ids_of_subjects(path: Path, item_id: pa.Array, columns: Mapping[str, Any]) -> None:
+    # Ids repeat, and are unique within the values of another column.
     if pc.count_distinct(item_id).as_py() == len(item_id):
         return
     ids, found = item_id.to_pylist(), []
-    for name, values in given.items():
+    for name, values in columns.items():
         if name not in _COLUMNS or name == "category":
             subjects = list(map(str, values))
             if len(set(zip(subjects, ids, strict=True))) == len(ids):
@@ -345,13 +362,14 @@ def _refuse_ids_of_subjects(path: Path, item_id: pa.Array, given: Mapping[str, A
         subject = min(found)[1]
         raise SnapshotError(
             f"{path}: its ids repeat, and are unique within each {subject}; "
-            f"`forgetwatch convert {shlex.quote(str(path))} --map item_id=item_id --map task={shlex.quote(subject)} "
+            f"`forgetwatch convert {shlex.quote(str(path))} --map item_id=item_id --map "
+            f"task={shlex.quote(subject)} "
             "--map correct=correct -o outcomes.parquet` makes each one a task"
         )
 
 
 def _column(path: Path, name: str, values: Any, kind: pa.DataType) -> pa.Array:
-    """Return one column in the type of the schema; the first value that does not fit is an error."""
+    # The first value that does not fit is an error.
     if pa.types.is_boolean(kind):
         if isinstance(values, pa.BooleanArray):
             return values
@@ -364,7 +382,7 @@ def _column(path: Path, name: str, values: Any, kind: pa.DataType) -> pa.Array:
         if name not in _MAY_BE_EMPTY:
             values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
         if pa.types.is_list(kind):
-            return _by_value(path, name, values, kind, lambda text: _exact(_parse_list(text), kind))
+            return _by_value(path, name, values, kind, lambda cell: _exact(_parse_list(cell), kind))
     try:
         return values.cast(kind)
     except pa.ArrowException:
@@ -374,7 +392,6 @@ def _column(path: Path, name: str, values: Any, kind: pa.DataType) -> pa.Array:
 def _by_value(
     path: Path, name: str, values: Any, kind: pa.DataType, convert: Callable[[Any], Any]
 ) -> pa.Array:
-    """Return one column, converted value by value."""
     listed = values.to_pylist() if isinstance(values, pa.Array) else values
     converted = []
     for row, value in enumerate(listed, start=1):
@@ -382,20 +399,20 @@ def _by_value(
             converted.append(None if value is None else convert(value))
         except DAMAGE as error:
             expected = "0, 1, true, false or empty" if pa.types.is_boolean(kind) else str(kind)
-            shown = str(value) if len(str(value)) <= 40 else f"{str(value)[:40]}..."
+            excerpt = str(value) if len(str(value)) <= 40 else f"{str(value)[:40]}..."
             raise SnapshotError(
-                f"{path}, row {row}: {name} must be {expected}, got {shown!r}"
+                f"{path}, row {row}: {name} must be {expected}, got {excerpt!r}"
             ) from error
     return pa.array(converted, type=kind)
 
 
 def _truth(value: Any) -> bool | None:
-    text = str(value).strip().lower()
-    if not text or text == "nan":
+    word = str(value).strip().lower()
+    if not word or word == "nan":
         return None
-    if text not in _TRUTH:
-        raise ValueError(text)
-    return _TRUTH[text]
+    if word not in _TRUTH:
+        raise ValueError(word)
+    return _TRUTH[word]
 
 
 def _text(value: Any) -> str:
@@ -406,22 +423,21 @@ def _text(value: Any) -> str:
 
 
 def _parse_list(text: str) -> Any:
-    """Return the value of a JSON list in a cell; nan and inf may be spelled as Python spells them."""
+    # nan and inf may be spelled as Python spells them.
     return json.loads(text.replace("nan", "NaN").replace("inf", "Infinity"))
 
 
 def _exact(value: Any, kind: pa.DataType) -> Any:
-    """Return the value as a number of this type, 4 for 4.0.
-
-    An error if it is no number or loses a part, as 4.5 would.
-    """
+    # 4 for 4.0; an error if a value is no number or loses a part, as 4.5 would.
     if pa.types.is_list(kind):
         if not isinstance(value, list):
             raise TypeError(type(value).__name__)
-        # A null among the scores of an item is a score that is missing, and nan one that the model gave.
+        # A null among the scores of an item is a score that is missing, and nan one that the model
+        # gave.
         floats = pa.types.is_floating(kind.value_type)
         return [
-            None if part is None and floats else _exact(part, kind.value_type) for part in value
+            None if element is None and floats else _exact(element, kind.value_type)
+            for element in value
         ]
     if isinstance(value, bool) or "_" in str(value):  # Python would read 4_0 as 40
         raise ValueError(value)
@@ -436,7 +452,8 @@ def _exact(value: Any, kind: pa.DataType) -> Any:
 
 
 def _reconcile_outcomes(columns: dict[str, Any]) -> None:
-    """Make `correct` null where `outcome` is unscored, and `outcome` unscored where `correct` is null."""
+    # `correct` becomes null where `outcome` is unscored, and `outcome` unscored where `correct` is
+    # null.
     default = pc.if_else(pc.is_null(columns["correct"]), "unscored: no value in the table", "ok")
     outcome = pc.coalesce(columns["outcome"], default) if "outcome" in columns else default
     unscored = pc.starts_with(outcome, "unscored")
@@ -447,18 +464,18 @@ def _reconcile_outcomes(columns: dict[str, Any]) -> None:
 
 
 def _drop_impossible_choices(columns: dict[str, Any]) -> tuple[str, ...]:
-    """Set `chosen` to null where it is no option, and return a note with the number of such rows."""
+    # `chosen` becomes null where it is no option; the note has the number of such rows.
     if "chosen" not in columns:
         return ()
     chosen = np.asarray(pc.fill_null(columns["chosen"], NONE), dtype=np.int64)
-    given = ~np.asarray(pc.is_null(columns["chosen"]))
+    is_given = ~np.asarray(pc.is_null(columns["chosen"]))
     k = (
         np.asarray(pc.fill_null(columns["k"], NONE), dtype=np.int64)
         if "k" in columns
         else np.full(len(chosen), NONE)
     )
-    impossible = given & ((chosen < 0) | ((k != NONE) & (chosen >= k)))
-    columns["chosen"] = pa.array(chosen, type=pa.int32(), mask=impossible | ~given)
+    impossible = is_given & ((chosen < 0) | ((k != NONE) & (chosen >= k)))
+    columns["chosen"] = pa.array(chosen, type=pa.int32(), mask=impossible | ~is_given)
     count = int(impossible.sum())
     return (
         (f"{count:,} chosen options are outside their items' options and count as no answer",)
@@ -468,10 +485,7 @@ def _drop_impossible_choices(columns: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _contradictions(columns: dict[str, Any]) -> tuple[str, ...]:
-    """Return a note with the number of rows whose `correct` contradicts chosen and gold.
-
-    Often a column counts from 1.
-    """
+    # Rows whose `correct` contradicts chosen and gold. Often a column counts from 1.
     if not {"chosen", "gold", "correct"} <= set(columns) or "golds" in columns:
         return ()
     agrees = pc.equal(pc.equal(columns["chosen"], columns["gold"]), columns["correct"])
@@ -487,13 +501,17 @@ _SHARES: Final = ("gold_share", "option_mass")
 
 
 def clean_scores(columns: dict[str, Any]) -> tuple[str, ...]:
-    """Set unusable scores to null in place, and return notes with their numbers.
+    """Set unusable scores to null in place.
 
     Args:
         columns: Columns of a snapshot by name, as sequences or Arrow arrays; all of one length.
 
+    Returns:
+        Notes with their numbers.
+
     Raises:
-        SnapshotError: If a value is impossible; names the first row with one, its item, and the remedy.
+        SnapshotError: If a value is impossible; names the first row with one, its item, and the
+            remedy.
     """
     scores, checked = dict[str, Any](), dict[str, Any]()
     for name in ("item_id", "k", *BY_OPTION, *_SHARES, "margin"):
@@ -530,7 +548,7 @@ def clean_scores(columns: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _note_not_finite(columns: dict[str, Any]) -> str:
-    """Mark answers with NaN among their log-likelihoods, or nothing but minus infinity, and return a note."""
+    # Answers with nan among their log-likelihoods, or nothing but minus infinity.
     lists = columns["choice_logprobs"]
     values, row = pc.list_flatten(lists), flat_values(lists)[1]
     nan, finite = (
@@ -564,19 +582,20 @@ def _note_not_finite(columns: dict[str, Any]) -> str:
 
 
 def _clean_logprobs(columns: dict[str, Any], name: str) -> str:
-    """Set lists with nan, or with nothing but minus infinity, to null, and return a note on their number."""
+    # Lists with nan, or with nothing but minus infinity, become null.
     lists = columns[name]
     values, row = flat_values(lists)  # a null among them is nan
-    given, finite, unknown = (
+    is_given, finite, unknown = (
         np.bincount(row[which], minlength=len(lists)) > 0
         for which in (np.full(len(row), True), np.isfinite(values), np.isnan(values))
     )
-    missing = unknown | (given & ~finite)  # plus infinity was refused
+    missing = unknown | (is_given & ~finite)  # plus infinity was refused
     if not missing.any():
         return ""
     columns[name] = pc.if_else(pa.array(missing), pa.scalar(None, lists.type), lists)
     return (
-        f"{name} of {int(missing.sum()):,} of {len(lists):,} rows count as missing: they have no number for an "
+        f"{name} of {int(missing.sum()):,} of {len(lists):,} rows count as missing: they have "
+        "no number for an "
         "option, or minus infinity for every one"
     )
 

@@ -9,10 +9,11 @@
     MMLU-Pro               the results of its own scripts
     promptfoo              results of one provider
 
-A declaration says which names the first object of a file has, where the rows are, and what each row says. A folder of
-one model's files is read as one log; of a data set with several files the last in the order of their paths counts. The
-task is the data set that the file's place names, so that renamed files pair too. The answers to one item are samples in
-their order, where a tool repeats questions. Tools that are met rarely have a command in `docs/how-to/logs.md`.
+A declaration says which names the first object of a file has, where the rows are, and what each row
+says. A folder of one model's files is read as one log; of a data set with several files the last in
+the order of their paths counts. The task is the data set that the file's place names, so that
+renamed files pair too. The answers to one item are samples in their order, where a tool repeats
+questions. Tools that are met rarely have a command in `docs/how-to/logs.md`.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError, some_of
+from forgetwatch.files.json_pieces import begins_json, first_object
 from forgetwatch.files.reading import read_head
-from forgetwatch.files.rows import ABSENT, begins_json, first_object, read_rows, value_at
+from forgetwatch.files.rows import ABSENT, read_rows, value_at
 from forgetwatch.probe import LETTERS
 from forgetwatch.readers.log import Log, Reading
 from forgetwatch.snapshot import Snapshot
@@ -70,19 +72,19 @@ class Tool:
 
 
 def _first(row: Row, *paths: str) -> Any:
-    """Return the first value of these fields that the row has; None if it has none of them."""
+    # The first of these fields that the row has.
     return next(
         (value for path in paths if (value := value_at(row, path)) not in (ABSENT, None)), None
     )
 
 
 def _id(row: Row, *paths: str) -> str | None:
-    found = _first(row, *paths)
-    return None if found is None else str(found)
+    item_id = _first(row, *paths)
+    return None if item_id is None else str(item_id)
 
 
 def _text(value: Any) -> str | None:
-    """Return the text of an output: a text, or the first text of a list."""
+    # A text, or the first text of a list.
     while isinstance(value, list) and value:
         value = value[0]
     return value if isinstance(value, str) else None
@@ -90,16 +92,16 @@ def _text(value: Any) -> str | None:
 
 def _evalscope(row: Row) -> Answers:
     # The messages have an id of their own in each run.
-    asked = [
+    prompts = [
         message["content"]
         for message in row.get("messages") or ()
         if message.get("role") != "assistant"
     ]
-    are_texts = asked and all(isinstance(text, str) for text in asked)
+    are_texts = prompts and all(isinstance(prompt, str) for prompt in prompts)
     yield {
         "item_id": _id(row, "sample_score.group_id", "sample_score.sample_id", "index"),
         "question": [
-            "\n\n".join(asked) if are_texts else asked or row.get("input"),
+            "\n\n".join(prompts) if are_texts else prompts or row.get("input"),
             row.get("target"),
         ],
         "metrics": row["sample_score"]["score"]["value"],
@@ -109,14 +111,14 @@ def _evalscope(row: Row) -> Answers:
 
 def _opencompass(row: Row) -> Answers:
     right = _first(row, "correct", "is_correct")
-    for sample, one in enumerate(right if isinstance(right, list) else [right]):
+    for sample, value in enumerate(right if isinstance(right, list) else [right]):
         yield {
             "item_id": _id(row, "example_abbr", "key"),
             "question": [
                 _first(row, "prompt", "origin_prompt", "key"),
                 _first(row, "references", "gold", "answer", "refr"),
             ],
-            "metrics": {"correct": one},
+            "metrics": {"correct": value},
             "output": _text(_first(row, "predictions", "prediction", "pred")),
             "sample": sample,
         }
@@ -266,7 +268,11 @@ PATTERNS: Final = ", ".join(dict.fromkeys(tool.files for tool in TOOLS if tool.f
 
 
 def find_tool(path: Path) -> Tool | None:
-    """Return the tool that wrote a file, or the files of a folder; None for any other."""
+    """Find the tool that wrote a file or the files of a folder.
+
+    Returns:
+        The tool, or None.
+    """
     if path.is_dir():
         for tool in TOOLS:
             if (files := _files(path, tool)) and find_tool(files[0]) is not None:
@@ -293,7 +299,7 @@ def _files(folder: Path, tool: Tool) -> list[Path]:
 
 
 def recognises(path: Path) -> bool:
-    """Return True for a file, or a folder of files, of one of the tools."""
+    """Is a file, or a folder of files, from one of the tools?"""
     return find_tool(path) is not None
 
 
@@ -309,17 +315,17 @@ def read(path: Path, reading: Reading) -> Snapshot:
     places = [
         re.search(tool.place, file.absolute().as_posix()) if tool.place else None for file in files
     ]
-    named = [place.groupdict() if place else {} for place in places]
-    models = {place["model"] for place in named if "model" in place}
-    by_task = {place.get("task", ""): file for place, file in zip(named, files, strict=True)}
+    groups = [match.groupdict() if match else {} for match in places]
+    models = {group["model"] for group in groups if "model" in group}
+    by_task = {group.get("task", ""): file for group, file in zip(groups, files, strict=True)}
     times = Counter[tuple[str, str]]()
     for number, (task, file) in enumerate(by_task.items(), start=1):
         beside = _beside(file) if tool.name == "HELM" else {}
         for at, row in enumerate(tool.rows(file), start=1):
             models |= {model} if (model := _text(_first(row, tool.model))) is not None else set()
             try:
-                whole = {**row, "input": beside.get(_place_of(row))} if beside else row
-                for answer in tool.answers(whole):
+                full_row = {**row, "input": beside.get(_place_of(row))} if beside else row
+                for answer in tool.answers(full_row):
                     if tool.repeats:
                         answer["sample"] = times[task, answer["item_id"]]
                         times[task, answer["item_id"]] += 1
@@ -336,13 +342,14 @@ def read(path: Path, reading: Reading) -> Snapshot:
             else ""
         )
         raise SnapshotError(
-            f"{path}: needed the log of one model, got {len(models)}: {some_of(sorted(models), 5)}{remedy}"
+            f"{path}: needed the log of one model, got {len(models)}: "
+            f"{some_of(sorted(models), 5)}{remedy}"
         )
     return log.snapshot(log.metric(reading.metric), {"model": min(models)} if models else {})
 
 
 def _beside(file: Path) -> dict[tuple[Any, Any], Any]:
-    """Return the questions of HELM by instance and perturbation, from the file beside the statistics."""
+    # Keys are instance and perturbation; the file is beside the statistics.
     instances = file.with_name("instances.json")
     return (
         {_place_of(row): row.get("input") for row in read_rows(instances)}

@@ -2,11 +2,12 @@
 
     the last look           where it is KEPT and saved
     else the knee           of the saved looks that are not FORGOT: the largest sum of `comparing.kept_share` and the
-                            trainer's figure of the new task, each from 0 to 1 over the looks after the start
+                            trainer's figure of the new task, each from 0 to 1 over the looks after
+                            the start
     without a figure        the last of them that is KEPT, else the one that kept most
 
-The knee of all looks is named too, where it was not saved. What a look shows is partly so by chance, the more so the
-more looks there are; `benchmarks/optimism.py` measures how much.
+The knee of all looks is named too, where it was not saved. What a look shows is partly so by
+chance, the more so the more looks there are; `benchmarks/optimism.py` measures how much.
 """
 
 from __future__ import annotations
@@ -19,11 +20,9 @@ from pathlib import Path
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import Decision, decide
 from forgetwatch.comparing.kept_share import kept, kept_of
-from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.trajectory import Trajectory, this_stage
 from forgetwatch.comparing.verdict import TOLERANCE, Tolerance
-from forgetwatch.run_folder.description import (
-    own_checkpoint,
-)
+from forgetwatch.run_folder.description import own_checkpoint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +49,9 @@ class RunLook:
 def look_to_keep(
     trajectory: Trajectory, output_dir: Path, tolerance: Tolerance = TOLERANCE
 ) -> tuple[RunLook | None, RunLook | None]:
-    """Choose the saved look of a run, or of a later stage since its start, to keep.
+    """Choose the saved look to keep.
+
+    Of a run, or of a later stage since its start.
 
     Args:
         trajectory: The run.
@@ -60,8 +61,8 @@ def look_to_keep(
     Returns:
         The look, and a better one that was not saved; None where there is none.
     """
-    own, task = trajectory.own, trajectory.task
-    of = kept_of([own.comparisons[0].all])
+    stage, task = this_stage(trajectory), trajectory.task
+    of = kept_of([stage.comparisons[0].all])
     looks = [
         RunLook(
             step=step,
@@ -71,39 +72,42 @@ def look_to_keep(
             decision=decide(comparison, tolerance),
             checkpoint=own_checkpoint(output_dir, step),
         )
-        for step, comparison in zip(own.steps[1:], own.comparisons[1:], strict=True)
+        for step, comparison in zip(stage.steps[1:], stage.comparisons[1:], strict=True)
     ]
     saved = [look for look in looks if look.checkpoint is not None]
-    last = next(
-        (look for look in saved if look.step == own.final_step and look.decision.word == "KEPT"),
+    last_saved = next(
+        (look for look in saved if look.step == stage.final_step and look.decision.word == "KEPT"),
         None,
     )
-    if last is not None:
-        return last, None
+    if last_saved is not None:
+        return last_saved, None
     sums = _sums(looks, -1 if task is not None and task.falls else 1)
     best, better = _best(saved, sums), _best(looks, sums)
     return best, None if better is None or better.checkpoint is not None else better
 
 
 def _sums(looks: Sequence[RunLook], sign: int) -> dict[int, float]:
-    """Return the sum of kept and learned of each look, by step, each from 0 to 1; empty without unlike figures."""
-    known = [look for look in looks if look.figure is not None and not math.isnan(look.kept)]
-    learned = [sign * look.figure for look in known if look.figure is not None]
+    # Keys are steps, sums lie from 0 to 2; empty if all figures are the same.
+    with_figure = [look for look in looks if look.figure is not None and not math.isnan(look.kept)]
+    learned = [sign * look.figure for look in with_figure if look.figure is not None]
     if len(set(learned)) < 2:
         return {}
-    both = zip(
-        known, _from_0_to_1(learned), _from_0_to_1([look.kept for look in known]), strict=True
+    pairs = zip(
+        with_figure,
+        _from_0_to_1(learned),
+        _from_0_to_1([look.kept for look in with_figure]),
+        strict=True,
     )
-    return {look.step: x + y for look, x, y in both}
+    return {look.step: x + y for look, x, y in pairs}
 
 
 def _best(looks: Sequence[RunLook], sums: Mapping[int, float]) -> RunLook | None:
-    """Return the look of the largest sum; without sums the last that is KEPT, else the one that kept most."""
+    # Without sums the last that is KEPT, else the one that kept most.
     allowed = [look for look in looks if look.decision.word != "FORGOT"]
     if with_sum := [look for look in allowed if look.step in sums]:
         return max(with_sum, key=lambda look: sums[look.step])
-    whole = [look for look in allowed if look.decision.word == "KEPT"]
-    return whole[-1] if whole else max(allowed, key=lambda look: look.kept, default=None)
+    kept_looks = [look for look in allowed if look.decision.word == "KEPT"]
+    return kept_looks[-1] if kept_looks else max(allowed, key=lambda look: look.kept, default=None)
 
 
 def _from_0_to_1(values: list[float]) -> list[float]:

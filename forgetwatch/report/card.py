@@ -5,9 +5,9 @@
     ...
     <!-- end of forgetwatch -->
 
-The section is replaced where a card has one, and appended where it has none; the other text of the card stays. The
-metadata at its head are written anew by huggingface_hub, without their comments. The section holds numbers and names of
-categories, and no text of a question.
+The section is replaced where a card has one, and appended where it has none; the other text of the
+card stays. The metadata at its head are written anew by huggingface_hub, without their comments.
+The section holds numbers and names of categories, and no text of a question.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ _TYPE: Final = "forgetwatch"
 def card_section(
     trajectory: Trajectory, run: Path | str, *, tolerance: Tolerance = TOLERANCE
 ) -> str:
-    """Return the section on a run's last look: verdict, facts, worst categories, and how it was measured."""
+    """Section on a run's last look.
+
+    Verdict, facts, worst categories, and how it was measured.
+    """
     comparison = trajectory.final
     probe = _probe(comparison)
     facts = (
@@ -61,34 +64,39 @@ def card_section(
         ("steps", f"{comparison.before.get('step', '?')} to {comparison.after.get('step', '?')}"),
         ("measured with", f"forgetwatch {VERSION}"),
     )
-    first = first_table(comparison, trajectory=trajectory, run=run, tolerance=tolerance)
-    lines = [_BEGIN, "## What it forgot", "", *_first_table(first, facts), ""]
+    verdict_table = first_table(comparison, trajectory=trajectory, run=run, tolerance=tolerance)
+    lines = [_BEGIN, "## What it forgot", "", *_first_table(verdict_table, facts), ""]
     return "\n".join(
         [*lines, "Brackets hold 95 % intervals; changes are in percentage points.", _END]
     )
 
 
 def write_card(path: Path, trajectory: Trajectory, *, tolerance: Tolerance = TOLERANCE) -> None:
-    """Write the section of a run's last look, and its results, into a model card, which is made if there is none.
+    """Write the section and results into a model card.
+
+    A missing card is made.
 
     Raises:
-        SnapshotError: If the metadata of the card cannot be read, or the package huggingface_hub is not installed.
+        SnapshotError: If the metadata of the card cannot be read, or the package huggingface_hub is
+            not installed.
     """
     try:
         from huggingface_hub import EvalResult, ModelCard, ModelCardData
     except ModuleNotFoundError as error:
-        raise SnapshotError(missing(error, what="a model card") or str(error)) from error
+        raise SnapshotError(missing(error, needed_by="a model card") or str(error)) from error
     comparison = trajectory.final
     try:
-        text = (
+        card_text = (
             path.read_bytes().decode("utf-8-sig")
             if path.is_file()
             else f"---\n{ModelCardData()}\n---\n"
         )
-        card = ModelCard(text)
+        card = ModelCard(card_text)
         data: Any = card.data
-        others = [one for one in data.eval_results or [] if one.dataset_type != _TYPE]
-        if len({str(model.get("name")) for model in _models(text)}) > 1:
+        other_results = [
+            result for result in data.eval_results or [] if result.dataset_type != _TYPE
+        ]
+        if len({str(model.get("name")) for model in _models(card_text)}) > 1:
             raise ValueError("its model-index is of several models")
     except (ValueError, TypeError, KeyError, yaml.YAMLError) as error:
         raise SnapshotError(
@@ -96,40 +104,45 @@ def write_card(path: Path, trajectory: Trajectory, *, tolerance: Tolerance = TOL
         ) from error
     probe = _probe(comparison)
     quantities = [
-        one for measure in MEASURES for one in measure.quantities if isinstance(one, Quantity)
+        quantity
+        for measure in MEASURES
+        for quantity in measure.quantities
+        if isinstance(quantity, Quantity)
     ]
-    numbers = [one for one in quantities if one.tracked in ("all", "category", "card")]
-    data.eval_results = others + [
+    numbers = [
+        quantity for quantity in quantities if quantity.tracked in ("all", "category", "card")
+    ]
+    data.eval_results = other_results + [
         EvalResult(
             task_type="text-generation",
             dataset_type=_TYPE,
             dataset_name=_name(comparison),
             dataset_revision=str(probe.get("fingerprint", ""))[:16],
-            metric_type=one.name,
-            metric_name=one.name.replace("_", " "),
+            metric_type=quantity.name,
+            metric_name=quantity.name.replace("_", " "),
             metric_value=round(value, 4),
         )
-        for one in ([] if unmeasured(trajectory) else numbers)  # those that every tracker gets
-        if (value := comparison.all[one.name]) is not None
+        for quantity in ([] if unmeasured(trajectory) else numbers)  # those that every tracker gets
+        if (value := comparison.all[quantity.name]) is not None
     ]
     data.model_name = data.model_name or path.resolve().parent.name
     section = card_section(trajectory, path.parent, tolerance=tolerance)
     old = _SECTION.search(card.text)
     before, after = (card.text[: old.start()], card.text[old.end() :]) if old else (card.text, "")
     card.text = (
-        "\n\n".join(part for part in (before.strip("\n"), section, after.strip("\n")) if part)
+        "\n\n".join(block for block in (before.strip("\n"), section, after.strip("\n")) if block)
         + "\n"
     )
     write_text(path, str(card))
 
 
 def _models(text: str) -> list[dict[str, Any]]:
-    """Return the models of the ``model-index`` at the head of a card."""
+    # A card has them under ``model-index`` at its head.
     from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
     head = REGEX_YAML_BLOCK.search(text)
-    found = yaml.safe_load(head[2]) if head else None
-    return list((found or {}).get("model-index") or [])
+    front_matter = yaml.safe_load(head[2]) if head else None
+    return list((front_matter or {}).get("model-index") or [])
 
 
 def _name(comparison: Comparison) -> str:
@@ -137,5 +150,5 @@ def _name(comparison: Comparison) -> str:
 
 
 def _probe(comparison: Comparison) -> dict[str, Any]:
-    found = comparison.after.get("probe")
-    return found if isinstance(found, dict) else {}
+    probe = comparison.after.get("probe")
+    return probe if isinstance(probe, dict) else {}

@@ -1,7 +1,8 @@
 """The result of a policy as Markdown for a pull request, and as annotations of a workflow.
 
-A comment begins and ends with a marker that names the policy, by which a later one takes its place: `put_comment`
-replaces the part of a file between the markers, and a workflow finds its comment by the first.
+A comment begins and ends with a marker that names the policy, by which a later one takes its place:
+`put_comment` replaces the part of a file between the markers, and a workflow finds its comment by
+the first.
 """
 
 from __future__ import annotations
@@ -32,35 +33,41 @@ _LEVELS: Final = {"FAIL": "error", "INCONCLUSIVE": "warning", "MISSING": "warnin
 
 
 def marker(policy: str) -> str:
-    """Return the marker of the comments of a policy."""
+    """Marker of the comments of a policy."""
     return f"<!-- forgetwatch policy: {quote(policy, safe=' ')} -->"
 
 
 def policy_comment(
     result: PolicyResult, changed: Sequence[Flip] = (), *, names: tuple[str, str] | None = None
 ) -> str:
-    """Return the result as Markdown between its markers: verdict, answer, what decides, and lost questions, folded.
+    """Comment in Markdown between markers.
+
+    Verdict, answer, what decides, and lost questions, folded.
 
     Args:
         result: The result.
         changed: Items whose answer changed.
         names: Names of the two sides, where their labels are equal; None for the labels.
     """
-    made, own = result.decision, marker(result.policy.name)
+    decision, mark = result.decision, marker(result.policy.name)
     labels = result.comparison.labels
     before, after = names if names and labels[0] == labels[1] else labels
-    first = first_table(result.comparison, name=f"{after} against {before}")
+    verdict_table = first_table(result.comparison, name=f"{after} against {before}")
     lines = [
-        f"### forgetwatch: {made.word}; policy {escaped(result.policy.name)} {result.answer}",
+        f"### forgetwatch: {decision.word}; policy {escaped(result.policy.name)} {result.answer}",
         "",
-        *(f"{escaped(text)}  " for text in (f"{first.name}: {made.claim}", made.basis) if text),
         *(
-            f"{label}: {escaped(text)}  "
-            for label, text in first.rows
+            f"{escaped(line)}  "
+            for line in (f"{verdict_table.name}: {decision.claim}", decision.basis)
+            if line
+        ),
+        *(
+            f"{label}: {escaped(cell)}  "
+            for label, cell in verdict_table.rows
             if label in ("answers", "where")
         ),
-        *(f"{one.answer}: {escaped(one.line)}  " for one in against(result)[:_DECIDING]),
-        *(f"{escaped(text)}  " for text in (false_alarms(result),) if text),
+        *(f"{ruling.answer}: {escaped(ruling.line)}  " for ruling in against(result)[:_DECIDING]),
+        *(f"{escaped(sentence)}  " for sentence in (false_alarms(result),) if sentence),
     ]
     lost = [flip for flip in sort_flips(changed) if flip.what == "forgotten" and flip.question]
     if lost:
@@ -78,23 +85,28 @@ def policy_comment(
             *table(["question", "before", "after"], rows),
         ]
         lines += ["", "</details>"]
-    text = "\n".join(lines).replace(
+    document = "\n".join(lines).replace(
         "@", "@\N{ZERO WIDTH SPACE}"
     )  # nobody is called by the text of a question
-    return "\n".join([own, text, own.replace("<!-- ", "<!-- end of ")]) + "\n"
+    return "\n".join([mark, document, mark.replace("<!-- ", "<!-- end of ")]) + "\n"
 
 
 def against(result: PolicyResult) -> Sequence[Ruling]:
-    """Return the limits that decide against the model; none where the answer is PASS."""
+    """Limits that decide against the model; none for PASS."""
     return () if result.answer == "PASS" else result.deciding
 
 
 def false_alarms(result: PolicyResult) -> str:
-    """Return how many unchanged models fail a policy; empty where it limits no loss."""
+    """Number of unchanged models that fail a policy.
+
+    Empty where the policy limits no loss.
+    """
     on_verdict = any(
         rule.kind == "verdict" and rule.tier != "advisory" for rule in result.policy.rules
     )
-    on_losses = result.limits and not all(one.of_gain for one in result.rulings if one.decides)
+    on_losses = result.limits and not all(
+        ruling.of_gain for ruling in result.rulings if ruling.decides
+    )
     failing = 100 * (VERDICT_ERROR * on_verdict + result.policy.error * bool(on_losses))
     return (
         f"false alarms: at most {failing:g} of 100 unchanged models fail this policy"
@@ -104,19 +116,25 @@ def false_alarms(result: PolicyResult) -> str:
 
 
 def put_comment(text: str, comment: str) -> str:
-    """Return a text with a comment in place of the earlier one of its policy, or at its end."""
-    first, last = comment.splitlines()[0], comment.rstrip("\n").splitlines()[-1]
-    start, end = text.find(first), text.find(last)
+    """Put a comment in place of the policy's earlier one.
+
+    Else at the end of the text.
+    """
+    first_line, last_line = comment.splitlines()[0], comment.rstrip("\n").splitlines()[-1]
+    start, end = text.find(first_line), text.find(last_line)
     if start == -1 or end < start:
         return f"{text.rstrip()}\n\n{comment}" if text.strip() else comment
-    return text[:start] + comment.rstrip("\n") + text[end + len(last) :]
+    return text[:start] + comment.rstrip("\n") + text[end + len(last_line) :]
 
 
 def step_annotations(result: PolicyResult) -> list[str]:
-    """Return a line for each limit that decides against the model, in the form that GitHub's steps annotate."""
+    """Annotations for GitHub of the limits against the model."""
 
     def quoted(text: str) -> str:
         return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
     title = quoted(f"forgetwatch {result.policy.name}").replace(":", "%3A").replace(",", "%2C")
-    return [f"::{_LEVELS[one.answer]} title={title}::{quoted(one.line)}" for one in against(result)]
+    return [
+        f"::{_LEVELS[ruling.answer]} title={title}::{quoted(ruling.line)}"
+        for ruling in against(result)
+    ]

@@ -18,15 +18,17 @@ from forgetwatch.visible_text import csv_cell
 
 
 def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
-    """Return the CSV table of the groups of all comparisons; a cell is empty if its quantity is undefined.
+    """CSV table of the groups of all comparisons.
+
+    A cell is empty if its quantity is undefined.
 
     A name that a spreadsheet would run as a formula has an apostrophe before it.
 
     >>> comparisons_csv([]).split(",")[:4]
     ['before', 'after', 'level', 'name']
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
     drifts = [json_value(drift_row(comparison.drift or {})) for comparison in comparisons]
     of_drift = list(dict.fromkeys(name for row in drifts for name in row))
     writer.writerow(["before", "after", "level", "name", *QUANTITIES, *of_drift])
@@ -37,4 +39,4 @@ def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
             values += [drift.get(name) if group.level == "all" else None for name in of_drift]
             names = (*comparison.labels, group.level, group.name)
             writer.writerow([*map(csv_cell, names), *values])
-    return text.getvalue()
+    return table.getvalue()

@@ -9,8 +9,8 @@
     keep       checkpoint-30: 2 to 10 % lost, unsure; 45 learned more, unsaved
     next       forgetwatch report forgetwatch-demo/run
 
-The verdict is first, one currency a line, one number a claim; a row that has nothing to say is absent. Terminal, page,
-Markdown, model card, comment and `print` show the same rows.
+The verdict is first, one currency a line, one number a claim; a row that has nothing to say is
+absent. Terminal, page, Markdown, model card, comment and `print` show the same rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Final
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import Conclusion, Decision, conclude, decide, decide_run
 from forgetwatch.comparing.groups import Group
-from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.trajectory import Trajectory, this_stage
 from forgetwatch.comparing.verdict import TOLERANCE, Tolerance
 from forgetwatch.measures.scores import PASSAGES
 from forgetwatch.policy.ruling import PolicyResult
@@ -56,10 +56,10 @@ class FirstTable:
 
     @property
     def worst(self) -> str:
-        """Name of the category that is shown as the worst; empty for none."""
+        """Name of the worst category shown; empty for none."""
         leg = self.decision.leg("category")
         failed = leg.group if leg is not None and leg.answer == "FAIL" else ""
-        return failed or next((one.group.name for one in self.found.lost), "")
+        return failed or next((category.group.name for category in self.found.lost), "")
 
     @property
     def decision(self) -> Decision:
@@ -79,7 +79,7 @@ def first_table(
     gate: PolicyResult | None = None,
     has_advice: bool = True,
 ) -> FirstTable:
-    """Return the first table of a comparison, or of a run at its last look.
+    """First table of a comparison, or of a run's last look.
 
     Args:
         comparison: The comparison; of a run, its last look against its baseline.
@@ -87,30 +87,34 @@ def first_table(
         run: Its folder, in which checkpoints are searched, and which commands name.
         tolerance: Losses that the verdict tolerates.
         name: What is judged; by default the names of the models, or the run and its step.
-        flips: Command that lists the items whose answer changed, to which the worst category is added.
+        flips: Command that lists the items whose answer changed, to which the worst category is
+            added.
         more: Command that measures more.
         gate: Result of a gate, which has a row.
         has_advice: True if what can be tried is printed below.
     """
-    found, report = conclude(comparison, trajectory=trajectory, tolerance=tolerance), ""
+    conclusion, report = conclude(comparison, trajectory=trajectory, tolerance=tolerance), ""
     if trajectory is not None and len(trajectory) == 1:
         right = f"{percent(comparison.all.accuracy_before)} % of {count(comparison.all.n)} questions right"
         claim = "no look was taken after the start, so nothing is compared yet"
         start = Decision(word="NO VERDICT", answer="INCONCLUSIVE", claim=claim)
-        name, found = name or run_label(trajectory, run), replace(found, decision=start)
-        return FirstTable(name=name, found=found, rows=(("answers", right),))
-    rows = {"answers": _answers(comparison, found), "passages": _passages(comparison.all)}
-    rows |= {"where": _where(comparison, found), "caution": "; ".join(found.decision.reasons)}
+        name, conclusion = name or run_label(trajectory, run), replace(conclusion, decision=start)
+        return FirstTable(name=name, found=conclusion, rows=(("answers", right),))
+    rows = {"answers": _answers(comparison, conclusion), "passages": _passages(comparison.all)}
+    rows |= {
+        "where": _where(comparison, conclusion),
+        "caution": "; ".join(conclusion.decision.reasons),
+    }
     if trajectory is not None:
         # Shorter to type, and read as the same run.
         folder = Path(run).parent if Path(run).name == RUN_FOLDER else Path(run)
         look, better = look_to_keep(trajectory, folder, tolerance) if run else (None, None)
         rows |= {
-            "when": _when(trajectory, found, tolerance),
+            "when": _when(trajectory, conclusion, tolerance),
             "this stage": _this_stage(trajectory, tolerance),
         }
         rows["new task"] = _new_task(trajectory, look)
-        rows["keep"] = _keep(trajectory, found, look, better) if run else ""
+        rows["keep"] = _keep(trajectory, conclusion, look, better) if run else ""
         rows["guard"] = _guard(trajectory)
         quoted = shlex.quote(str(folder))
         if run:
@@ -119,49 +123,54 @@ def first_table(
         name = name or run_label(trajectory, run)
     if gate is not None:
         rows["gate"] = f"{gate.answer}: {_deciding(gate)}"
-    made = FirstTable(
+    verdict_table = FirstTable(
         name=name or " against ".join(map(shortened, reversed(model_names(comparison)))),
-        found=found,
-        rows=tuple((label, text) for label, text in rows.items() if text),
+        found=conclusion,
+        rows=tuple((label, cell) for label, cell in rows.items() if cell),
     )
-    return replace(made, command=_command(comparison, made, report, flips, more))
+    return replace(verdict_table, command=_command(comparison, verdict_table, report, flips, more))
 
 
 def run_label(trajectory: Trajectory, run: Path | str = "", *, of: int | None = None) -> str:
-    """Return the name of a run and its step, of all its steps while it trains, and its stage after a first one."""
-    named = shortened(run_name(Path(run)) if run else "") or "run"
-    ending = trajectory.own.ending
+    """Name of a run with step and stage.
+
+    Of all steps while the run trains; the stage after a first one.
+    """
+    run_title = shortened(run_name(Path(run)) if run else "") or "run"
+    ending = this_stage(trajectory).ending
     is_open = ending is not None and ending.state == "running"
     steps = (ending.max_steps if ending is not None and is_open else None) or of
     of_all = f" of {steps:,}" if steps and steps != trajectory.final_step else ""
     stage = "" if trajectory.stage is None else f", stage {trajectory.number}"
-    return f"{named}{stage}, step {trajectory.final_step:,}{of_all}"
+    return f"{run_title}{stage}, step {trajectory.final_step:,}{of_all}"
 
 
-def _answers(comparison: Comparison, found: Conclusion) -> str:
-    """Return the flips, counted, and the accuracy on both sides."""
-    whole = comparison.all
-    if not whole.n or not found.has_answers:
+def _answers(comparison: Comparison, conclusion: Conclusion) -> str:
+    # Flips, counted, and the accuracy on both sides.
+    group = comparison.all
+    if not group.n or not conclusion.has_answers:
         return ""
-    before, after = percent(whole.accuracy_before), percent(whole.accuracy_after)
+    before, after = percent(group.accuracy_before), percent(group.accuracy_after)
     accuracy = f"accuracy still {after} %" if before == after else f"accuracy {before} -> {after} %"
-    is_raw = found.decision.deciding == "knowledge" and found.decision.word == "FORGOT"
+    is_raw = conclusion.decision.deciding == "knowledge" and conclusion.decision.word == "FORGOT"
     of, guesses = ("of all", ", guesses too") if is_raw else ("of", "")
-    flips = f"{count(whole.forgotten)} {of} {count(whole.n)} lost, {count(whole.gained)} gained{guesses}"
-    text = f"{flips if whole.forgotten or whole.gained else f'none of {count(whole.n)} changed'}: {accuracy}"
+    flips = f"{count(group.forgotten)} {of} {count(group.n)} lost, {count(group.gained)} gained{guesses}"
+    sentence = f"{flips if group.forgotten or group.gained else f'none of {count(group.n)} changed'}: {accuracy}"
     counted = comparison.items
-    others = {
-        "unanswered": whole.outcomes.vanished,
-        "unscored": counted.unscored - whole.outcomes.vanished,
+    also = {
+        "unanswered": group.outcomes.vanished,
+        "unscored": counted.unscored - group.outcomes.vanished,
         "left out": counted.only_before + counted.only_after,
     }
-    text += "".join(f", {count(number)} {what}" for what, number in others.items() if number > 0)
-    return text + (f", {comparison.samples} samples each" if comparison.samples > 1 else "")
+    sentence += "".join(
+        f", {count(number)} {kind_of_flip}" for kind_of_flip, number in also.items() if number > 0
+    )
+    return sentence + (f", {comparison.samples} samples each" if comparison.samples > 1 else "")
 
 
-def _passages(whole: Group) -> str:
-    """Return the bits per byte of the passages on both sides; empty without passages."""
-    if (read := whole[PASSAGES]) is None:
+def _passages(group: Group) -> str:
+    # Bits per byte on both sides; empty without passages.
+    if (read := group[PASSAGES]) is None:
         return ""
     before, after, change = (
         PASSAGES.cells(read)[f"bits_per_byte_{name}"] for name in ("before", "after", "change")
@@ -169,48 +178,49 @@ def _passages(whole: Group) -> str:
     return f"{passages(read.passages)}: {before} -> {after} bits per byte {change[change.index('(') :]}"
 
 
-def _where(comparison: Comparison, found: Conclusion) -> str:
-    """Return the worst category, or that none stands out; empty for fewer than two."""
-    leg, made = found.decision.leg("category"), found.decision
-    if not found.categories or not found.has_answers:
+def _where(comparison: Comparison, conclusion: Conclusion) -> str:
+    # The worst category, or that none stands out; empty for fewer than two.
+    leg, decision = conclusion.decision.leg("category"), conclusion.decision
+    if not conclusion.categories or not conclusion.has_answers:
         return ""
-    sank = [one.group.name for one in found.lost]
+    sank = [category.group.name for category in conclusion.lost]
     if leg is not None and leg.answer == "FAIL":
         sank.insert(0, leg.group)
-    told = leg.group if leg is not None and made.deciding == "category" else ""
-    if name := next((name for name in sank if name != told), ""):
+    failed_group = leg.group if leg is not None and decision.deciding == "category" else ""
+    if name := next((name for name in sank if name != failed_group), ""):
         worst = comparison.by("category")[name]
-        text = (
+        sentence = (
             f"worst: {_named(comparison, name)}, {count(worst.forgotten)} of {count(worst.n)} lost"
         )
-        return f"{text}, {count(worst.gained)} gained"
-    if told and made.word != "KEPT":
+        return f"{sentence}, {count(worst.gained)} gained"
+    if failed_group and decision.word != "KEPT":
         return ""
     if (
-        made.word != "KEPT"
+        decision.word != "KEPT"
         or leg is None
         or leg.answer == "PASS"
         or leg.worst is None
         or leg.interval is None
     ):
-        is_alike = any(one.answer == "FAIL" for one in made.legs)
-        return f"all {found.categories} alike" if is_alike else "none stands out"
-    most = 100 * abs(min(leg.worst, leg.interval[0]))
+        is_alike = any(leg_failed.answer == "FAIL" for leg_failed in decision.legs)
+        return f"all {conclusion.categories} alike" if is_alike else "none stands out"
+    largest_loss = 100 * abs(min(leg.worst, leg.interval[0]))
     of = f"{_named(comparison, leg.group)} ({count(comparison.by('category')[leg.group].n)} questions)"
-    return f"none stands out; {of} may have lost {most:.0f} points"
+    return f"none stands out; {of} may have lost {largest_loss:.0f} points"
 
 
 def _named(comparison: Comparison, name: str) -> str:
-    """Return the name of a category; of a log with its tasks."""
-    tasks = [one for one in comparison.tasks.get(name, ()) if one != name]
+    # A log has the tasks of its categories.
+    tasks = [task for task in comparison.tasks.get(name, ()) if task != name]
     return (
         f"{short_name(name)} ({listed([*map(short_name, tasks)])})" if tasks else short_name(name)
     )
 
 
-def _when(trajectory: Trajectory, found: Conclusion, tolerance: Tolerance) -> str:
-    """Return the last look that surely kept, the first that surely forgot, and the first category that fell."""
-    if not found.has_answers:
+def _when(trajectory: Trajectory, conclusion: Conclusion, tolerance: Tolerance) -> str:
+    # The last look that surely kept, the first that surely forgot, and the first category that
+    # fell.
+    if not conclusion.has_answers:
         return ""
     looks = zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True)
     words = {
@@ -220,66 +230,73 @@ def _when(trajectory: Trajectory, found: Conclusion, tolerance: Tolerance) -> st
         [step for step, word in words.items() if word == of] for of in ("KEPT", "FORGOT")
     )
     if len(words) < 2 or len(kept) == len(words):
-        text = f"kept at all {len(words)} looks" if len(words) > 1 else ""
+        sentence = f"kept at all {len(words)} looks" if len(words) > 1 else ""
     elif kept and forgot and kept[-1] > forgot[0]:
-        text = f"forgot at step {forgot[0]:,}, kept again at {kept[-1]:,}"
+        sentence = f"forgot at step {forgot[0]:,}, kept again at {kept[-1]:,}"
     elif forgot:
-        text = f"surely kept until step {kept[-1]:,}, forgot from" if kept else "forgot from step"
-        text += f" {forgot[0]:,}"
+        sentence = (
+            f"surely kept until step {kept[-1]:,}, forgot from" if kept else "forgot from step"
+        )
+        sentence += f" {forgot[0]:,}"
     else:
-        text = (
+        sentence = (
             f"surely kept until step {kept[-1]:,}, not clear since"
             if kept
             else f"not clear at any of {len(words)} looks"
         )
     fell = [
-        one
-        for one in found.alarms
-        if one.alarm.group.level == "category" and one.told != "not in these weights"
+        alarm
+        for alarm in conclusion.alarms
+        if alarm.alarm.group.level == "category" and alarm.told != "not in these weights"
     ]
-    if text and fell:
+    if sentence and fell:
         back = ", recovered" if fell[0].state == "recovered" else ""
-        text += f" ({short_name(fell[0].alarm.group.name)} from {fell[0].alarm.step:,}{back})"
-    return text + (", never surely kept" if forgot and not kept else "")
+        sentence += f" ({short_name(fell[0].alarm.group.name)} from {fell[0].alarm.step:,}{back})"
+    return sentence + (", never surely kept" if forgot and not kept else "")
 
 
 def _this_stage(trajectory: Trajectory, tolerance: Tolerance) -> str:
-    """Return the losses since the start of a later stage, and the word on them; empty for a first training."""
+    # Empty for a first training.
     if (stage := trajectory.stage) is None:
         return ""
-    last, word = stage.final.all, decide_run(stage, tolerance).word
-    return f"{count(last.forgotten)} of {count(last.n)} lost since its start, {count(last.gained)} gained: {word}"
+    final_group, word = stage.final.all, decide_run(stage, tolerance).word
+    return (
+        f"{count(final_group.forgotten)} of {count(final_group.n)} lost since its start, "
+        f"{count(final_group.gained)} gained: {word}"
+    )
 
 
 def _new_task(trajectory: Trajectory, look: RunLook | None) -> str:
-    """Return the figure of the new task at the start, at the look to keep, and at the end; empty without one."""
+    # Values are at the start, at the look to keep, and at the end; empty without a figure.
     task = trajectory.task
-    if task is None or len(trajectory.own) < 2:
+    if task is None or len(this_stage(trajectory)) < 2:
         return ""
-    (start, first), (end, last) = task.values[0], task.values[-1]
+    (start, figure_at_start), (end, figure_at_end) = task.values[0], task.values[-1]
     name = one_line(task.name.replace("_", " "))
     if start == end:
-        return f"{name} {first:.3g} at step {start:,}"
-    parts = [f"{name} {first:.3g} at the start"]
+        return f"{name} {figure_at_start:.3g} at step {start:,}"
+    parts = [f"{name} {figure_at_start:.3g} at the start"]
     if (
         look is not None
         and look.figure is not None
-        and look.step not in (end, trajectory.own.final_step)
+        and look.step not in (end, this_stage(trajectory).final_step)
     ):
         parts.append(f"{look.figure:.3g} at step {look.step:,}")
     return ", ".join(
         [
             *parts,
-            f"{last:.3g} at the end" if task.broken is None else f"not finite from {task.broken:,}",
+            f"{figure_at_end:.3g} at the end"
+            if task.broken is None
+            else f"not finite from {task.broken:,}",
         ]
     )
 
 
 def _keep(
-    trajectory: Trajectory, found: Conclusion, look: RunLook | None, better: RunLook | None
+    trajectory: Trajectory, conclusion: Conclusion, look: RunLook | None, better: RunLook | None
 ) -> str:
-    """Return the checkpoint to keep with what it lost at most, and a better look that was not saved."""
-    if not found.has_answers or found.decision.word == "KEPT":
+    # The row gives what the checkpoint lost at most, and a better look that was not saved.
+    if not conclusion.has_answers or conclusion.decision.word == "KEPT":
         return ""
     how = "better"
     if look is not None and better is not None:
@@ -289,7 +306,7 @@ def _keep(
     if look is None:
         return f"nothing is saved to keep; step {unsaved}" if unsaved else _NOTHING
     if (
-        look.step == trajectory.own.final_step and not unsaved
+        look.step == this_stage(trajectory).final_step and not unsaved
     ) or look.decision.word == "NO VERDICT":
         return ""
     unsure = ", unsure" if look.decision.word == "NOT CLEAR" else ""
@@ -299,8 +316,8 @@ def _keep(
 
 
 def _guard(trajectory: Trajectory) -> str:
-    """Return what a guard did or found beside alarms, and weights that are not those of the last step."""
-    ending, parts = trajectory.own.ending, list[str]()
+    # Alarms have a row of their own; weights other than those of the last step count here.
+    ending, parts = this_stage(trajectory).ending, list[str]()
     if ending is not None and ending.state == "stopped":
         parts.append(f"stopped the run at step {ending.last_step:,}")
     if (
@@ -309,38 +326,46 @@ def _guard(trajectory: Trajectory) -> str:
         and ending.delivered not in (None, ending.last_step)
     ):
         parts.append(f"the weights left are those of step {ending.delivered:,}")
-    named = {"vanished": "answers that vanished", "not_finite": "outputs that are not finite"}
-    found = [one for one in trajectory.findings if one.what not in ("alarm", "known")]
-    found = found or ([*trajectory.findings] if parts else [])
+    labels = {"vanished": "answers that vanished", "not_finite": "outputs that are not finite"}
+    shown_findings = [
+        finding for finding in trajectory.findings if finding.what not in ("alarm", "known")
+    ]
+    shown_findings = shown_findings or ([*trajectory.findings] if parts else [])
     names = [
-        f"{named.get(one.what, short_name(one.name.removeprefix('all ')))} (step {one.step:,})"
-        for one in found[:_FINDINGS]
+        f"{labels.get(finding.what, short_name(finding.name.removeprefix('all ')))} (step "
+        f"{finding.step:,})"
+        for finding in shown_findings[:_FINDINGS]
     ]
     if names:
-        more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
+        more = (
+            f" and {len(shown_findings) - len(names)} more"
+            if len(shown_findings) > len(names)
+            else ""
+        )
         parts.append(f"tripped by {', '.join(names)}{more}")
     return "; ".join(parts)
 
 
 def _deciding(result: PolicyResult) -> str:
-    """Return what decides the answer of a gate."""
     if result.answer == "PASS":
         return f"policy {result.policy.name}"
     parts = [
-        f"{one.what.removeprefix('all ')} {one.measured}, {one.limit}"
-        for one in result.deciding[:_FINDINGS]
+        f"{ruling.what.removeprefix('all ')} {ruling.measured}, {ruling.limit}"
+        for ruling in result.deciding[:_FINDINGS]
     ]
     if len(result.deciding) > _FINDINGS:
         parts.append(f"{len(result.deciding) - _FINDINGS} more")
     return "; ".join([result.unmeasured, *parts] if result.unmeasured else parts)
 
 
-def _command(comparison: Comparison, first: FirstTable, report: str, flips: str, more: str) -> str:
-    """Return the one command that comes next; empty for none."""
-    then, name = first.decision.next, first.worst
-    if then == "measure" and more:
+def _command(
+    comparison: Comparison, verdict_table: FirstTable, report: str, flips: str, more: str
+) -> str:
+    # Empty for none.
+    next_step, name = verdict_table.decision.next, verdict_table.worst
+    if next_step == "measure" and more:
         return more
-    if not flips or not comparison.all.forgotten or then in ("nothing", "vanished", "measure"):
+    if not flips or not comparison.all.forgotten or next_step in ("nothing", "vanished", "measure"):
         return ""
     of = f" --category {shlex.quote(name)}" if name and one_line(name) == name else ""
     return one_line(report or flips + of)

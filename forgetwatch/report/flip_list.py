@@ -5,8 +5,8 @@
     flip_lines      one item for a terminal
     flip_json       one item in full
 
-A list takes at most `MOST` items and `ROOM` bytes of each kind, so that a page has a few megabytes at most, and states
-how many it leaves out.
+A list takes at most `MOST` items and `ROOM` bytes of each kind, so that a page has a few megabytes
+at most, and states how many it leaves out.
 """
 
 from __future__ import annotations
@@ -58,33 +58,37 @@ class FlipList:
 
 
 def flip_list(changed: Sequence[Flip]) -> FlipList:
-    """Return the list of a page: the items whose answer changed."""
+    """List the items of a page whose answer changed."""
     forgotten = [flip for flip in changed if flip.what == "forgotten"]
-    known, form = (
+    known_lost, form = (
         sum(flip.known for flip in forgotten),
         sum(flip.loss == "form" for flip in forgotten),
     )
     everywhere = sum(flip.again == "lost in every wording" for flip in forgotten)
-    kinds_lost = {"everywhere": everywhere, "known_lost": known, "form_lost": form}
+    kinds_lost = {"everywhere": everywhere, "known_lost": known_lost, "form_lost": form}
     counts = {name: number for name, number in kinds_lost.items() if number}
     rows: list[str] = []
     shares = []
     # The page can restore the order of the probe, which the order of this list is not.
-    place = {id(flip): index for index, flip in enumerate(changed)}
-    kinds = {what: [flip for flip in changed if flip.what == what] for what in _KEPT}
-    for what, of_kind in kinds.items():
-        others = sum(min(len(kinds[other]), most) for other, most in _KEPT.items() if other != what)
-        taken = _taken(of_kind, place, max(MOST - others, _KEPT[what]))
-        counts[what] = len(of_kind)
+    position = {id(flip): index for index, flip in enumerate(changed)}
+    kinds = {flip_kind: [flip for flip in changed if flip.what == flip_kind] for flip_kind in _KEPT}
+    for flip_kind, of_kind in kinds.items():
+        taken_by_rest = sum(
+            min(len(kinds[rest_kind]), limit_of_rest)
+            for rest_kind, limit_of_rest in _KEPT.items()
+            if rest_kind != flip_kind
+        )
+        taken = _taken(of_kind, position, max(MOST - taken_by_rest, _KEPT[flip_kind]))
+        counts[flip_kind] = len(of_kind)
         rows += taken
         if len(of_kind) > len(taken):
-            shares.append(f"{count(len(taken))} of the {count(len(of_kind))} {_WORDS[what]}")
+            shares.append(f"{count(len(taken))} of the {count(len(of_kind))} {_WORDS[flip_kind]}")
     data = _within_script(f'{{"counts":{json.dumps(counts)},"flips":[{",".join(rows)}]}}')
     return FlipList(data=data, left_out=_left_out(changed, shares), empty=not changed)
 
 
 def script_json(value: Any) -> str:
-    """Return a value as JSON that a script element can hold."""
+    """Value as JSON that a script element can hold."""
     return _within_script(json.dumps(value, separators=(",", ":"), allow_nan=False))
 
 
@@ -101,11 +105,11 @@ _WORDS: Final = {
 }
 
 
-def _taken(flips: Sequence[Flip], place: dict[int, int], most: int) -> list[str]:
-    """Return the JSON of as many items as fit, those of the largest margin first."""
+def _taken(flips: Sequence[Flip], position: dict[int, int], limit: int) -> list[str]:
+    # Those of the largest margin first.
     rows, room = [], ROOM
-    for flip in sort_flips(flips)[:most]:
-        row = json.dumps(_flip(flip, place[id(flip)]), ensure_ascii=False, separators=(",", ":"))
+    for flip in sort_flips(flips)[:limit]:
+        row = json.dumps(_flip(flip, position[id(flip)]), ensure_ascii=False, separators=(",", ":"))
         room -= len(row.encode("utf-8"))
         # Not skipped: the list is to have no gap in its order by margin.
         if room < 0:
@@ -115,7 +119,6 @@ def _taken(flips: Sequence[Flip], place: dict[int, int], most: int) -> list[str]
 
 
 def _left_out(changed: Sequence[Flip], shares: Sequence[str]) -> str:
-    """Return the sentences on what is not in the page."""
     parts = []
     if shares:
         first = (
@@ -128,7 +131,8 @@ def _left_out(changed: Sequence[Flip], shares: Sequence[str]) -> str:
         )
     if changed and all(flip.item is None for flip in changed):
         parts.append(
-            "The text of the questions is not in these files; run the command again with --probe to see it."
+            "The text of the questions is not in these files; run the command again with "
+            "--probe to see it."
         )
     if any(
         len(side.output or "") > LONGEST for flip in changed for side in (flip.before, flip.after)
@@ -137,11 +141,11 @@ def _left_out(changed: Sequence[Flip], shares: Sequence[str]) -> str:
     return " ".join(parts)
 
 
-def _flip(flip: Flip, place: int) -> dict[str, Any]:
+def _flip(flip: Flip, position: int) -> dict[str, Any]:
     # Cut first: the time of the comparison grows with the length of the outputs.
     parts_before, parts_after = marked(_cut(flip.before.output), _cut(flip.after.output))
     options = flip.item.choices if flip.item else ()
-    whole = {
+    values = {
         "what": flip.what,
         "known": flip.known,
         "loss": flip.loss,
@@ -162,69 +166,73 @@ def _flip(flip: Flip, place: int) -> dict[str, Any]:
         "after": _side(flip, flip.after, parts_after),
         "margin": flip.margin if math.isfinite(flip.margin) else None,
         "first": flip.first,
-        "place": place,
+        "place": position,
     }
     return {
-        name: value for name, value in whole.items() if value not in (None, [])
+        name: value for name, value in values.items() if value not in (None, [])
     }  # the script knows these values
 
 
 def _side(flip: Flip, side: Side, parts: list[tuple[bool, str]]) -> dict[str, Any]:
     length = len(side.output or "")
-    whole = {
+    values = {
         "chosen": side.chosen,
         "answer": _short(flip.answer(side), _ANSWER),
         "parts": parts,
         "cut": length if length > LONGEST else 0,
     }
-    return {name: value for name, value in whole.items() if value not in (None, [])}
+    return {name: value for name, value in values.items() if value not in (None, [])}
 
 
 def marked(before: str, after: str) -> tuple[list[tuple[bool, str]], list[tuple[bool, str]]]:
-    """Return (is common, text) pieces of two texts, compared word by word.
+    """Compare two texts word by word.
 
     >>> marked("a b c", "a x c")
     ([(True, 'a '), (False, 'b '), (True, 'c')], [(True, 'a '), (False, 'x '), (True, 'c')])
+
+    Returns:
+        (is common, text) of each piece, before and after.
     """
     if not before or not after:
         return [(True, before)] if before else [], [(True, after)] if after else []
-    one, other = (re.findall(r"\w+\s*|[^\w\s]\s*|\s+", text) for text in (before, after))
+    words_before, words_after = (
+        re.findall(r"\w+\s*|[^\w\s]\s*|\s+", text) for text in (before, after)
+    )
     sides: tuple[list[tuple[bool, str]], list[tuple[bool, str]]] = ([], [])
-    for same, a, b, c, d in _pieces(one, other):
-        for side, words in zip(sides, (one[a:b], other[c:d]), strict=True):
+    for same, a, b, c, d in _pieces(words_before, words_after):
+        for side, words in zip(sides, (words_before[a:b], words_after[c:d]), strict=True):
             if words:
                 side.append((same, "".join(words)))
     return sides
 
 
-def _pieces(one: list[str], other: list[str]) -> list[tuple[bool, int, int, int, int]]:
-    """Return (is equal, start, end, other start, other end) of the pieces of two lists, as in `difflib`.
-
-    The matcher takes time in the number of pairs of equal words: ten seconds for a model that repeats one word for
-    ever. Beyond `_MATCHES` pairs only the common beginning and end are found.
-    """
-    others = Counter(other)
-    if sum(number * others[word] for word, number in Counter(one).items()) <= _MATCHES:
+def _pieces(words: list[str], other_words: list[str]) -> list[tuple[bool, int, int, int, int]]:
+    # (is equal, start, end, other start, other end), as in `difflib`. The matcher takes time in the
+    # number of pairs of equal words: ten seconds for a model that repeats one word for ever. Beyond
+    # `_MATCHES` pairs only the common beginning and end are found.
+    counts = Counter(other_words)
+    if sum(number * counts[word] for word, number in Counter(words).items()) <= _MATCHES:
         # autojunk would ignore every word that is frequent in a long output.
-        found = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
-        return [(what == "equal", a, b, c, d) for what, a, b, c, d in found]
-    start = _common(one, other)
+        opcodes = difflib.SequenceMatcher(None, words, other_words, autojunk=False).get_opcodes()
+        return [(operation == "equal", a, b, c, d) for operation, a, b, c, d in opcodes]
+    start = _common(words, other_words)
     # The common end must not reach back into the common beginning.
-    end = min(_common(one[::-1], other[::-1]), len(one) - start, len(other) - start)
-    middle = (False, start, len(one) - end, start, len(other) - end)
+    end = min(_common(words[::-1], other_words[::-1]), len(words) - start, len(other_words) - start)
+    middle = (False, start, len(words) - end, start, len(other_words) - end)
     return [
         (True, 0, start, 0, start),
         middle,
-        (True, len(one) - end, len(one), len(other) - end, len(other)),
+        (True, len(words) - end, len(words), len(other_words) - end, len(other_words)),
     ]
 
 
-def _common(one: list[str], other: list[str]) -> int:
-    """Return the number of words that two lists have in common at their beginning."""
+def _common(words: list[str], other_words: list[str]) -> int:
     differing = (
-        index for index, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]
+        index
+        for index, pair in enumerate(zip(words, other_words, strict=False))
+        if pair[0] != pair[1]
     )
-    return next(differing, min(len(one), len(other)))
+    return next(differing, min(len(words), len(other_words)))
 
 
 def _cut(output: str | None) -> str:
@@ -243,12 +251,12 @@ _QUESTION_SHOWN: Final = 600
 
 
 def flip_lines(flip: Flip) -> Lines:
-    """Return one item for a console: the question, the right answer, and the answers before and after."""
+    """Item for a console: question, right answer, both answers."""
     head = Text(flip.what + (", clearly known" if flip.known else ""), style=_STYLES[flip.what])
     where = [
-        part
-        for part in (flip.category, " / ".join(filter(None, (flip.task, flip.item_id))))
-        if part
+        label
+        for label in (flip.category, " / ".join(filter(None, (flip.task, flip.item_id))))
+        if label
     ]
     head.append(f"  {visible(', '.join(where))}", style="not bold dim")
     lines = (
@@ -270,17 +278,14 @@ def flip_lines(flip: Flip) -> Lines:
     rows += [] if flip.first is None else [("lost", f"first at step {flip.first}")]
     width = max(len(name) for name, _ in rows)
     lines += [
-        Text(f"  {name:<{width}} ").append(visible(text or "not known"), "" if text else "dim")
-        for name, text in rows
+        Text(f"  {name:<{width}} ").append(visible(cell or "not known"), "" if cell else "dim")
+        for name, cell in rows
     ]
     return Lines(*lines, Text())
 
 
 def _why(flip: Flip) -> str:
-    """Return the kind of the loss of a forgotten answer and its two changes.
-
-    Empty for others, or if neither is known.
-    """
+    # Only a forgotten answer has a reason.
     if flip.what != "forgotten":
         return ""
     parts = [] if flip.loss is None else [f"of {flip.loss}"]
@@ -307,11 +312,15 @@ class Lost(NamedTuple):
 
 
 def lost_examples(changed: Sequence[Flip], worst: str) -> tuple[str, tuple[Lost, ...]]:
-    """Return the category of the examples, and lost questions of it.
+    """Lost questions as examples, and their category.
+
+    The clearly known first, of different tasks if possible. If no question of the category `worst`
+    was lost, the category is empty and the questions are of all.
 
     The clearly known first, of different tasks if possible.
 
-    If no question of the category `worst` was lost, the category is empty and the questions are of all.
+    If no question of the category `worst` was lost, the category is empty and the questions are of
+    all.
     """
     lost = [flip for flip in sort_flips(changed) if flip.what == "forgotten" and _has_answers(flip)]
     of_worst = [flip for flip in lost if worst and flip.category == worst]
@@ -320,9 +329,9 @@ def lost_examples(changed: Sequence[Flip], worst: str) -> tuple[str, tuple[Lost,
     # The second pass fills up with further losses of the same task.
     for flip in (*lost, *lost):
         if len(chosen) < EXAMPLES and flip not in chosen:
-            if flip.task in {one.task for one in chosen} and len({one.task for one in lost}) > len(
-                chosen
-            ):
+            if flip.task in {flip_chosen.task for flip_chosen in chosen} and len(
+                {flip_lost.task for flip_lost in lost}
+            ) > len(chosen):
                 continue
             chosen.append(flip)
     quoted = []
@@ -337,9 +346,13 @@ def lost_examples(changed: Sequence[Flip], worst: str) -> tuple[str, tuple[Lost,
 
 
 def _quoted(flip: Flip, side: Side) -> str:
-    if not (text := flip.answer(side)):
+    if not (answer_text := flip.answer(side)):
         return "nothing"
-    return shorten(text) if side.chosen is None and side.output is None else f"“{shorten(text)}”"
+    return (
+        shorten(answer_text)
+        if side.chosen is None and side.output is None
+        else f"“{shorten(answer_text)}”"
+    )
 
 
 def _has_answers(flip: Flip) -> bool:
@@ -347,7 +360,7 @@ def _has_answers(flip: Flip) -> bool:
 
 
 def flip_json(flip: Flip) -> dict[str, Any]:
-    """Return one item as JSON values; an unknown one is null."""
+    """Item as JSON values; an unknown value is null."""
     return {
         "what": flip.what,
         "known": flip.known,

@@ -3,8 +3,9 @@
     first screen    first table, curve of a run, three lost questions; what to do
     below a fold    which questions, categories, the run, causes, how sure, all numbers, method
 
-With several models their ranking is above all of that. The template gets one object for each section. Text of items
-and outputs is embedded as JSON, which the page's script shows as text: none of it becomes markup or code.
+With several models their ranking is above all of that. The template gets one object for each
+section. Text of items and outputs is embedded as JSON, which the page's script shows as text: none
+of it becomes markup or code.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import Conclusion
 from forgetwatch.comparing.flips import Flip, first_forgotten, flips
 from forgetwatch.comparing.ranking import ModelComparison
-from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.trajectory import Trajectory, this_stage
 from forgetwatch.comparing.verdict import TOLERANCE, Tolerance
 from forgetwatch.measures.base_drift import DRIFT
 from forgetwatch.measures.scores import PASSAGES
 from forgetwatch.metrics.known import TAU
 from forgetwatch.probe import Probe
-from forgetwatch.probes.checking import answers_of
+from forgetwatch.probes.nearness import answers_of
 from forgetwatch.report import plots
 from forgetwatch.report.advice import advise, proposed
 from forgetwatch.report.eight_lines import first_table
 from forgetwatch.report.flip_list import flip_list, script_json
+from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.pictures import svg
-from forgetwatch.report.plots import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.sections import (
     LEVELS,
     Aside,
@@ -57,7 +58,7 @@ from forgetwatch.report.several_models import (
     several_words,
 )
 from forgetwatch.report.side_names import model_names
-from forgetwatch.run_folder.description import run_probe
+from forgetwatch.run_folder.contents import run_probe
 from forgetwatch.text import count, passages
 from forgetwatch.version import VERSION
 from forgetwatch.visible_text import visible, without_folders
@@ -82,15 +83,18 @@ _LABELS: Final = {
     "ranking": "Share that each model kept of what the base had right; the table of models has the numbers.",
     "verdict": "Curves: the verdict's quantity of all questions, and of the categories that fell most, at each look.",
     "curves": (
-        "Curves: accuracy, forgotten and gained answers and net change at each look, and where options have scores "
+        "Curves: accuracy, forgotten and gained answers and net change at each look, and where "
+        "options have scores "
         "also clearly known answers that are lost; the table of looks has the same numbers."
     ),
     "passages": (
-        "Curves: change of the bits per byte of the passages at each look, of all of them with its 95 % interval and "
+        "Curves: change of the bits per byte of the passages at each look, of all of them with "
+        "its 95 % interval and "
         "of each category; the table of passages has the numbers."
     ),
     "drift": (
-        "Curves: KL from the base at each look by each estimator with its 95 % interval, a panel for each set of "
+        "Curves: KL from the base at each look by each estimator with its 95 % interval, a "
+        "panel for each set of "
         "prompts, and the floor as a dashed line; the table of the drift has the numbers."
     ),
     "stages": "Cells: right answers of each category at the base and after each stage; the table has the numbers.",
@@ -109,7 +113,8 @@ _CAPTIONS: Final = {
     ),
     "drift": (
         "Curves of the drift",
-        "The drift at each look, by each estimator. Bands are 95 % intervals, dashed lines the floor.",
+        "The drift at each look, by each estimator. Bands are 95 % intervals, dashed lines the "
+        "floor.",
     ),
 }
 """Heading for screen readers, and caption, of each figure in the section of a measure."""
@@ -132,7 +137,7 @@ def page(
     folder: Path | None = None,
     causes: Causes | None = None,
 ) -> str:
-    """Return the page of a comparison, as text.
+    """Page of a comparison, as text.
 
     Args:
         comparison: The comparison; of a run, its last look against its baseline.
@@ -145,14 +150,14 @@ def page(
         causes: Why the run lost answers; by default by how sure the base was alone.
     """
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
-    made = first_table(
+    verdict_table = first_table(
         comparison,
         trajectory=trajectory,
         run=folder or "",
         tolerance=tolerance,
         name="" if folder else title,
     )
-    first = summary(comparison, made, changed=changed)
+    screen = summary(comparison, verdict_table, changed=changed)
     # The start compared with itself shows nothing.
     compared = run is not None or trajectory is None
     if run is not None and causes is None:
@@ -160,7 +165,7 @@ def page(
             None if folder is None or (probe := run_probe(folder)) is None else answers_of(probe)
         )
         causes = why_lost(run.baseline, run.last, answers=answers)
-    sections = _sections(comparison, first, trajectory, causes)
+    sections = _sections(comparison, screen, trajectory, causes)
     return render(
         "template.html",
         scripts=[*([_VENDOR, "chart.js"] if run is not None else []), "script.js"],
@@ -168,14 +173,14 @@ def page(
         labels=model_names(comparison),
         facts=_facts(comparison),
         several=several and _several(several),
-        first=first,
-        table=made,
-        then=without_folders(made.command),
+        first=screen,
+        table=verdict_table,
+        then=without_folders(verdict_table.command),
         why=loss_sentences(comparison, trajectory) if compared else [],
-        style=_CLASSES[made.decision.word],
+        style=_CLASSES[verdict_table.decision.word],
         sections=sections,
         figures=_figures(run) if compared else {},
-        run=None if run is None else _run(run, made.found),
+        run=None if run is None else _run(run, verdict_table.found),
         damages=[] if trajectory is None else [*map(without_folders, trajectory.notes)],
         compared=compared,
         bars=_picture("bars", lambda: plots.bars_figure(comparison)) if compared else None,
@@ -199,16 +204,16 @@ def run_page(
     folder: Path | None = None,
     causes: Causes | None = None,
 ) -> str:
-    """Return the page of a run.
+    """Page of a run.
 
     Its last look against its baseline, and the looks in between; a probe gives the questions.
     """
     changed = flips(
         trajectory.baseline, trajectory.last, probe=probe, first=first_forgotten(trajectory)
     )
-    last = trajectory.final
+    final = trajectory.final
     return page(
-        last,
+        final,
         changed=changed,
         trajectory=trajectory,
         tolerance=tolerance,
@@ -219,10 +224,13 @@ def run_page(
 
 
 def _advice(run: Trajectory, folder: Path, tolerance: Tolerance) -> list[tuple[str, str, str]]:
-    """Return (text, points that were measured elsewhere, command) of what can be tried, without folders."""
-    found = proposed(advise(run, folder, tolerance=tolerance)) if len(run.own) > 1 else []
+    # Without folders.
+    proposals = (
+        proposed(advise(run, folder, tolerance=tolerance)) if len(this_stage(run)) > 1 else []
+    )
     return [
-        (without_folders(one.text), one.measured, without_folders(one.command)) for one in found
+        (without_folders(advice.text), advice.measured, without_folders(advice.command))
+        for advice in proposals
     ]
 
 
@@ -233,12 +241,14 @@ def render(
     styles: Sequence[str] = ("style.css",),
     **sections: Any,
 ) -> str:
-    """Return the page of a template in the folder ``page``, with its styles and scripts, and objects for its sections.
+    """Page of a template, with styles, scripts and sections.
+
+    Text that is not our own markup is escaped, with control characters made visible.
 
     Text that is not markup of our own is escaped, with its control characters made visible.
     """
     folder = files("forgetwatch.report").joinpath("page")
-    text, style, script_text = (
+    template_text, style, script_text = (
         "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
         for names in ([template], styles, scripts)
     )
@@ -249,7 +259,7 @@ def render(
         "hash": base64.b64encode(hashlib.sha256(script_text.encode("utf-8")).digest()).decode(),
         "version": VERSION,
     }
-    return _compiled(text).render(assets=assets, **sections)
+    return _compiled(template_text).render(assets=assets, **sections)
 
 
 @cache
@@ -267,40 +277,42 @@ def _facts(comparison: Comparison) -> str:
     texts, compared = comparison.all.passages, comparison.items.compared
     counted = [f"{count(compared)} questions"] if compared or not texts else []
     counted += [passages(texts)] if texts else []
-    named = f"{without_folders(probe['name'])}, " if "name" in probe else ""
-    return f"{named}{' and '.join(counted)} compared, one by one"
+    probe_words = f"{without_folders(probe['name'])}, " if "name" in probe else ""
+    return f"{probe_words}{' and '.join(counted)} compared, one by one"
 
 
 def made_line() -> str:
-    """Return the sentence on what made a page, and when."""
+    """Sentence on what made a page, and when."""
     return f"Made by forgetwatch {VERSION} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
 
 
 def _picture(name: str, draw: Callable[[], Figure | None]) -> Markup | None:
-    """Return the figure of the page with its label, by its name; None if there is nothing to draw."""
+    # None if there is nothing to draw.
     return svg(draw, name=name, label=_LABELS[name])
 
 
-def _run(run: Trajectory, found: Conclusion) -> dict[str, Any]:
+def _run(run: Trajectory, conclusion: Conclusion) -> dict[str, Any]:
     # Of passages alone there is no answer to draw: they have a figure of their own.
     answered = bool(run.final.all.n)
     return {
         "verdict": _picture(
             "verdict",
-            lambda: plots.verdict_figure(run, found) if answered else plots.passages_figure(run),
+            lambda: (
+                plots.verdict_figure(run, conclusion) if answered else plots.passages_figure(run)
+            ),
         ),
-        "chart": _chart(run, found) if answered else "",
+        "chart": _chart(run, conclusion) if answered else "",
         "curves": _picture("curves", lambda: plots.trajectory_figure(run)) if answered else "",
         "heatmap": _picture("heatmap", lambda: heatmap_figure(run)),
         "caption": heatmap_caption(heatmap(run)),
     }
 
 
-def _chart(run: Trajectory, found: Conclusion) -> str:
-    """Return the curves of the first screen as JSON: all questions and the categories that fell most; the new task."""
-    fell = ["", *(one.group.name for one in found.lost[:_LINES])]
+def _chart(run: Trajectory, conclusion: Conclusion) -> str:
+    # All questions and the categories that fell most; the new task.
+    fell = ["", *(category.group.name for category in conclusion.lost[:_LINES])]
     views = []
-    for curve in plots.curves(found, run.final.all):
+    for curve in plots.curves(conclusion, run.final.all):
         series = []
         for name in fell:
             groups = [
@@ -315,18 +327,18 @@ def _chart(run: Trajectory, found: Conclusion) -> str:
             row["value"] = [None if end is None else round(100 * end[0], 2) for end in ends]
             for side, at in (("low", 0), ("high", 1)):
                 row[side] = [None if end is None else round(100 * end[1][at], 2) for end in ends]
-            for what in ("forgotten", "gained"):
-                row[what] = [
-                    0 if group is None else round(getattr(group, what), 1) for group in groups
+            for flip_kind in ("forgotten", "gained"):
+                row[flip_kind] = [
+                    0 if group is None else round(getattr(group, flip_kind), 1) for group in groups
                 ]
             series.append(row)
         views.append({"label": curve.label, "limit": curve.limit, "series": series})
     if task := run.task:
         values = [task.at(step) for step in run.steps]
-        named = task.name.replace("_", " ")
+        task_name = task.name.replace("_", " ")
         views.append(
             {
-                "label": f"new task: {named}",
+                "label": f"new task: {task_name}",
                 "limit": None,
                 "series": [{"category": "", "value": values}],
             }
@@ -336,44 +348,50 @@ def _chart(run: Trajectory, found: Conclusion) -> str:
 
 def _sections(
     comparison: Comparison,
-    first: Summary,
+    screen: Summary,
     trajectory: Trajectory | None,
     causes: Causes | None,
 ) -> list[dict[str, Any]]:
-    """Return the sections below the first screen as the template takes them."""
-    made = document(comparison, first, trajectory=trajectory, causes=causes, levels=tuple(LEVELS))
+    sections = document(
+        comparison, screen, trajectory=trajectory, causes=causes, levels=tuple(LEVELS)
+    )
     return [
-        {"heading": one.heading, "key": one.key, "parts": [*map(_part, one.parts)]} for one in made
+        {"heading": section.heading, "key": section.key, "parts": [*map(_part, section.parts)]}
+        for section in sections
     ]
 
 
 def _part(part: Part) -> dict[str, Any]:
-    """Return the part of a section with its kind, by which the template chooses the markup."""
+    # The kind chooses the markup.
     if isinstance(part, (Table, Bullets, Aside, Heading)):
         return {"kind": type(part).__name__, "it": part}
     return {"kind": "Text", "it": part}
 
 
 def _figures(run: Trajectory | None) -> dict[str, tuple[str, Markup, str]]:
-    """Return (heading, picture, caption) of the figures of a run below headings of its page, by their key."""
+    # (heading, picture, caption), by the key of their heading.
     pictures = (
         {}
         if run is None
         else {key: _picture(key, partial(draw, run)) for key, draw in _CURVES.items()}
     )
     return {
-        key: (_CAPTIONS[key][0], one, _CAPTIONS[key][1]) for key, one in pictures.items() if one
+        key: (_CAPTIONS[key][0], picture, _CAPTIONS[key][1])
+        for key, picture in pictures.items()
+        if picture
     }
 
 
 def _several(several: ModelComparison) -> dict[str, Any]:
-    """Return the section of several models: ranking, picture, and matrix."""
+    # Ranking, picture, and matrix.
     matrix = several.matrix
     headings = [*RANKING]
     headings += [several.target.name, "front"] if several.target else []
     return {
         "headings": headings,
-        "ranking": [list(ranking_cells(one).values())[: len(headings)] for one in several.ranking],
+        "ranking": [
+            list(ranking_cells(model).values())[: len(headings)] for model in several.ranking
+        ],
         "words": several_words(several),
         "picture": _picture("ranking", lambda: ranking_figure(several)),
         "rows": list(enumerate(zip(matrix.labels, matrix_cells(several), strict=True))),

@@ -32,7 +32,9 @@ def comparison_markdown(
     tolerance: Tolerance = TOLERANCE,
     title: str = "",
 ) -> str:
-    """Return the Markdown of a comparison: the first screen, its sections, the groups of one level, and lost questions.
+    """Markdown of a comparison.
+
+    The first screen, its sections, the groups of one level, and lost questions.
 
     Args:
         comparison: The comparison; of a run, its last look against its baseline.
@@ -42,11 +44,11 @@ def comparison_markdown(
         tolerance: Losses that the verdict tolerates.
         title: Name of the run.
     """
-    made = first_table(comparison, trajectory=trajectory, tolerance=tolerance, name=title)
-    first = summary(comparison, made, changed=changed)
+    verdict_table = first_table(comparison, trajectory=trajectory, tolerance=tolerance, name=title)
+    screen = summary(comparison, verdict_table, changed=changed)
     levels: tuple[Level, ...] = tuple(dict.fromkeys(("all", "kind", "wording", by)))
-    lines = _first_screen(first)
-    for section in document(comparison, first, trajectory=trajectory, levels=levels):
+    lines = _first_screen(screen)
+    for section in document(comparison, screen, trajectory=trajectory, levels=levels):
         lines += [f"## {escaped(section.heading)}", ""]
         for part in section.parts:
             lines += [*_part(part), ""]
@@ -72,35 +74,34 @@ def _part(part: Part) -> list[str]:
     return [escaped(part.text if isinstance(part, Aside) else part)]
 
 
-def _first_screen(first: Summary) -> list[str]:
-    """Return the lines of the first table and of the lost questions."""
-    lines = [*_first_table(first.first), ""]
-    if first.lost:
-        lines += [f"**{escaped(first.lost_title)}**", ""]
+def _first_screen(screen: Summary) -> list[str]:
+    lines = [*_first_table(screen.first), ""]
+    if screen.lost:
+        lines += [f"**{escaped(screen.lost_title)}**", ""]
         lines += [
-            f"* {escaped(f'{one.question} before {one.before}, now {one.after}')}"
-            for one in first.lost
+            f"* {escaped(f'{example.question} before {example.before}, now {example.after}')}"
+            for example in screen.lost
         ]
         lines += [""]
     return lines
 
 
-def _first_table(first: FirstTable, more: Sequence[tuple[str, str]] = ()) -> list[str]:
-    """Return the lines of a first table; `more` are further rows."""
-    made, rows = first.decision, [*first.rows, *more]
-    lines = [f"**{made.word}** {escaped(f'{first.name}: {made.claim}')}", ""]
-    lines += [escaped(made.basis), ""] if made.basis else []
+def _first_table(verdict_table: FirstTable, more: Sequence[tuple[str, str]] = ()) -> list[str]:
+    # `more` are further rows.
+    decision, rows = verdict_table.decision, [*verdict_table.rows, *more]
+    lines = [f"**{decision.word}** {escaped(f'{verdict_table.name}: {decision.claim}')}", ""]
+    lines += [escaped(decision.basis), ""] if decision.basis else []
     return [*lines, *table([*map(escaped, rows[0])], rows[1:])] if rows else lines
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table; the text of its cells is escaped."""
+    """Lines of a table; the text of cells is escaped."""
     lines = [names, ["---"] * len(names), *([escaped(cell) for cell in row] for row in rows)]
     return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def escaped(text: str) -> str:
-    """Return the text in one line, escaped so that Markdown shows it unchanged."""
+    """Text in one line that Markdown shows unchanged."""
     return re.sub(r"([\\`*_\[\]<>#|~&])", r"\\\1", visible(" ".join(text.split())))
 
 
@@ -109,5 +110,5 @@ def _item(flip: Flip) -> list[str]:
     return [
         f"{flip.task} / {flip.item_id}",
         shorten(flip.question or ""),
-        *(shorten(one or "", 60) for one in said),
+        *(shorten(cell or "", 60) for cell in said),
     ]

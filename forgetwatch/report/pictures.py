@@ -20,7 +20,7 @@ from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files.writing import write_atomically
 from forgetwatch.report import plots
-from forgetwatch.report.plots import heatmap_figure
+from forgetwatch.report.heatmap import heatmap_figure
 from forgetwatch.report.several_models import ranking_figure
 from forgetwatch.visible_text import visible
 
@@ -54,9 +54,11 @@ _HEAD: Final = 2000
 def save_comparisons(
     comparisons: Sequence[Comparison], folder: Path, *, several: ModelComparison | None = None
 ) -> list[Path]:
-    """Draw comparisons of one base with each model into a folder, which is made, and return the files written.
+    """Draw comparisons of one base with each model into a folder.
 
-    `several` has the ranking and matrix, if there are several models.
+    Returns:
+        The files written. The folder is made; `several` has ranking and matrix, if there are
+        several models.
     """
     with drawn():
         figures: dict[str, Figure | None] = {}
@@ -73,7 +75,11 @@ def save_comparisons(
 
 
 def save_run(trajectory: Trajectory, folder: Path) -> list[Path]:
-    """Draw a run into a folder, which is made, and return the files written; none for a baseline alone."""
+    """Draw a run into a folder, which is made.
+
+    Returns:
+        The files written, none for a baseline alone.
+    """
     if len(trajectory) < 2:
         return []
     with drawn():
@@ -91,7 +97,11 @@ def save_run(trajectory: Trajectory, folder: Path) -> list[Path]:
 
 
 def save_figures(figures: Mapping[str, Figure | None], folder: Path) -> list[Path]:
-    """Write each figure as PNG and SVG under its name, and return the files; None is left out."""
+    """Write each figure as PNG and SVG under its name.
+
+    Returns:
+        The files; a figure that is None is left out.
+    """
     paths = []
     for name, figure in figures.items():
         if figure is not None:
@@ -102,12 +112,12 @@ def save_figures(figures: Mapping[str, Figure | None], folder: Path) -> list[Pat
 
 
 def file_name(name: str) -> str:
-    """Return the part of a file name for a name: letters, digits, dots and dashes."""
+    """File name for a name: letters, digits, dots and dashes."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "model"
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a figure, whole or not at all; the format follows the file's suffix (png, svg, pdf).
+    """Write a figure atomically, in the format of the suffix.
 
     Raises:
         SnapshotError: If there is a file that forgetwatch did not write.
@@ -130,12 +140,15 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 
 
 def svg(draw: Callable[[], Figure | None], *, name: str, label: str) -> Markup | None:
-    """Return the SVG element of a figure; None if there is no figure.
+    """SVG element of a figure.
 
     Args:
         draw: Function that makes the figure.
         name: First part of its element ids, different for each figure of a page.
         label: Description for screen readers.
+
+    Returns:
+        The element, or None if there is no figure.
     """
     import matplotlib
 
@@ -152,25 +165,27 @@ def svg(draw: Callable[[], Figure | None], *, name: str, label: str) -> Markup |
 
 
 def _in_page(text: str, name: str, label: str, tips: Mapping[str, str]) -> str:
-    """Return the markup of one figure without the parts of a separate file, in the colours of the page."""
+    # Without the parts of a separate file, in the colours of the page.
     # The XML declaration and the document type are not allowed inside HTML.
     text = text[text.index("<svg") :]
     text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
     text = re.sub(
         r'<g id="(tip-\d+)">',
-        lambda found: f"<g><title>{escape(visible(tips[found[1]]))}</title>",
+        lambda match: f"<g><title>{escape(visible(tips[match[1]]))}</title>",
         text,
     )
-    # Half of matplotlib's text is digits that no screen shows, line breaks, and fonts that a browser finds by itself.
+    # Half of matplotlib's text is digits that no screen shows, line breaks, and fonts that a
+    # browser finds by itself.
     text = re.sub(r"(\d\.\d\d)\d+", r"\1", text)
     text = re.sub(
         r"(font: [\d.]+px|font-family:) [^;\"]*", r"\1 sans-serif", re.sub(r"\s*\n\s*", "\n", text)
     )
     # Ids such as "axes_1" repeat from figure to figure; only those that are referred to are kept.
     used = dict.fromkeys(re.findall(r'(?:url\(#|href="#)([^")]+)', text))
-    text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
-    # Matplotlib's ids are hashes of bounds whose last bits differ from one layout to the next: numbers replace them,
-    # behind a digest of the figure, so that two figures in one notebook do not share them.
+    text = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", text)
+    # Matplotlib's ids are hashes of bounds whose last bits differ from one layout to the next:
+    # numbers replace them, behind a digest of the figure, so that two figures in one notebook do
+    # not share them.
     numbers = {old: str(number) for number, old in enumerate(used)}
     text = _with_ids(text, numbers)
     digest = hashlib.sha256(text.encode("utf-8")).hexdigest()[:10]
@@ -184,32 +199,35 @@ def _in_page(text: str, name: str, label: str, tips: Mapping[str, str]) -> str:
     )
 
 
-def _with_classes(text: str, prefix: str) -> tuple[str, str]:
-    """Return the text of a figure whose repeated styles are classes, and the element that defines these."""
+def _with_classes(style_text: str, prefix: str) -> tuple[str, str]:
+    # Repeated styles become classes; the element defines these.
     repeated = [
         style
-        for style, times in Counter(re.findall(r' style="([^"]*)"', text)).items()
+        for style, times in Counter(re.findall(r' style="([^"]*)"', style_text)).items()
         if times > 3
     ]
     rules = ""
     for number, style in enumerate(repeated):
-        text = text.replace(f' style="{style}"', f' class="{prefix}-c{number}"')
+        style_text = style_text.replace(f' style="{style}"', f' class="{prefix}-c{number}"')
         rules += f".{prefix}-c{number}{{{style}}}"
-    return text, f"<style>{rules}</style>" if rules else ""
+    return style_text, f"<style>{rules}</style>" if rules else ""
 
 
 def _with_ids(text: str, ids: Mapping[str, str]) -> str:
-    """Return the text of a figure with other ids, where they are defined and where they are referred to."""
+    # Where ids are defined and where they are referred to.
     return re.sub(
         r'(url\(#|href="#| id=")([^")]+)',
-        lambda found: found[1] + ids.get(found[2], found[2]),
+        lambda match: match[1] + ids.get(match[2], match[2]),
         text,
     )
 
 
 @contextmanager
 def drawn() -> Iterator[None]:
-    """Provide a context for drawing names in any script: more fonts are tried, and a missing glyph gives no warning."""
+    """Draw names in any script within the block.
+
+    More fonts are tried, and a missing glyph gives no warning.
+    """
     import matplotlib
     from matplotlib import font_manager
 

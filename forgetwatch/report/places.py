@@ -1,7 +1,7 @@
 """Where the models of a run are: the base, the start of a stage, the last checkpoint.
 
-A run records the name by which its model was loaded. A folder may be recorded relative to where the training ran; it is
-searched from here, and from each folder above the run.
+A run records the name by which its model was loaded. A folder may be recorded relative to where the
+training ran; it is searched from here, and from each folder above the run.
 """
 
 from __future__ import annotations
@@ -12,13 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.trajectory import Trajectory, this_stage
 from forgetwatch.errors import SnapshotError
-from forgetwatch.run_folder.description import (
-    Description,
-    find_run_folder,
-    own_checkpoint,
-)
+from forgetwatch.run_folder.contents import find_run_folder
+from forgetwatch.run_folder.description import Description, own_checkpoint
 
 CONFIG: Final = "config.json"
 
@@ -49,7 +46,7 @@ class Place:
 
 
 def place_of(meta: Mapping[str, Any], run: Path, *, loaded: str = "") -> Place:
-    """Return the place of the model that the metadata of a snapshot name.
+    """Place of the model in the metadata of a snapshot.
 
     Args:
         meta: Metadata of the snapshot.
@@ -62,7 +59,7 @@ def place_of(meta: Mapping[str, Any], run: Path, *, loaded: str = "") -> Place:
             name=UNKNOWN, note=f"{UNKNOWN} is the model before the training, which has no name here"
         )
     try:
-        folder = next((one for one in _searched(recorded, run) if is_model(one)), None)
+        folder = next((path for path in _searched(recorded, run) if is_model(path)), None)
         was_folder = (
             loaded == "folder" or Path(recorded).is_absolute() or _is_in_a_folder(recorded, run)
         )
@@ -85,13 +82,13 @@ def _searched(recorded: str, run: Path) -> list[Path]:
 
 
 def _is_in_a_folder(recorded: str, run: Path) -> bool:
-    """Return True if the first part of a relative name is a folder here or above the run: what is in it is gone."""
-    first, *rest = Path(recorded).parts
-    return bool(rest) and any(one.is_dir() for one in _searched(first, run))
+    # The first part is a folder here or above the run: what is in it is gone.
+    top_folder, *rest = Path(recorded).parts
+    return bool(rest) and any(path.is_dir() for path in _searched(top_folder, run))
 
 
 def is_model(folder: Path) -> bool:
-    """Return True for a folder that holds a model or an adapter."""
+    """Does a folder hold a model or an adapter?"""
     return (folder / CONFIG).is_file() or (folder / ADAPTER).is_file()
 
 
@@ -113,16 +110,21 @@ class RunPlaces:
 
 
 def places_of(trajectory: Trajectory, run: Path | str) -> RunPlaces:
-    """Return where the models of a run are; `run` is its output_dir, or the run folder in it."""
-    given = Path(run)
+    """Places of the models of a run.
+
+    `run` is the output_dir, or the run folder within.
+    """
+    run_path = Path(run)
     try:
-        folder = find_run_folder(given)
+        folder = find_run_folder(run_path)
         loaded = str(Description.read(folder).model.get("loaded", ""))
     except SnapshotError:
-        folder, loaded = given, ""
-    output_dir = given.parent if folder == given else given
-    start = place_of(trajectory.own.baseline.meta, folder, loaded=loaded)
-    first = start if trajectory.stage is None else place_of(trajectory.baseline.meta, folder)
+        folder, loaded = run_path, ""
+    output_dir = run_path.parent if folder == run_path else run_path
+    start = place_of(this_stage(trajectory).baseline.meta, folder, loaded=loaded)
+    first_place = start if trajectory.stage is None else place_of(trajectory.baseline.meta, folder)
     end = own_checkpoint(output_dir, trajectory.final_step)
     is_there = end is not None and is_model(end)
-    return RunPlaces(output_dir=output_dir, first=first, start=start, end=end if is_there else None)
+    return RunPlaces(
+        output_dir=output_dir, first=first_place, start=start, end=end if is_there else None
+    )

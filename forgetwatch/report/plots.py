@@ -7,26 +7,18 @@
     drift_figure         KL from the base over steps, by each estimator, after the prompts of each set
     bars_figure          what each category forgot and gained, and its net change with the interval
 
-Shapes, line styles and hatches tell curves and bars apart as well as colours do. The plotting library is imported when
-a figure is drawn. Names come from files of other people: `name_in` keeps them from becoming a formula.
-
-**Heatmap** of the items of a run that changed: one row for each item, one column for each look.
-
-    right at the start     pale while right, dark red while forgotten        first forgotten first
-    wrong at the start     pale while wrong, green while gained              first gained first
-
-Rows are sorted by the look at which the item first changed. Items that never changed are left out and counted.
+Shapes, line styles and hatches tell curves and bars apart as well as colours do. The plotting
+library is imported when a figure is drawn. Names come from files of other people: `name_in` keeps
+them from becoming a formula.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import Conclusion
@@ -51,76 +43,104 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 PANELS: Final = 12
 """Categories in the figure of a run; of more, those with most forgotten items at the end."""
+
+
 ROWS: Final = 25
 """Groups in the figure of bars; of more, those of the lowest net change."""
+
 
 TIPS: Final = "tips"
 """Attribute of a figure: the texts of `set_tooltip`, by the id of what they are about."""
 
+
 BLUE: Final = "#1f3b73"
+
+
 GREY: Final = "#777777"
+
+
 LOST: Final[dict[str, Any]] = {
     "color": "#b3261e",
     "marker": "v",
     "linestyle": "-",
     "label": "forgotten (1→0)",
 }
+
+
 WON: Final[dict[str, Any]] = {
     "color": "#1b6e3c",
     "marker": "^",
     "linestyle": "--",
     "label": "gained (0→1)",
 }
+
+
 _ACCURACY: Final[dict[str, Any]] = {
     "color": BLUE,
     "marker": "o",
     "linestyle": "-",
     "label": "accuracy",
 }
+
+
 _NULL: Final[dict[str, Any]] = {
     "color": GREY,
     "linestyle": ":",
     "linewidth": 2,
     "label": "forgotten when measured again",
 }
+
+
 _NET: Final[dict[str, Any]] = {
     **LOST,
     "marker": "D",
     "label": "less those that guessing explains, 95 %",
 }
+
+
 _ALL: Final[dict[str, Any]] = {
     "color": BLUE,
     "marker": "o",
     "linestyle": "-",
     "label": "all questions, 95 % interval",
 }
+
+
 _WORST: Final[tuple[dict[str, Any], ...]] = tuple(
     {**LOST, "marker": marker, "linestyle": line}
     for marker, line in (("v", "--"), ("s", "-."), ("^", ":"))
 )
+
+
 _BITS: Final[dict[str, Any]] = {"color": BLUE, "marker": "s", "linestyle": "-"}
+
+
 _ESTIMATORS: Final[dict[str, dict[str, Any]]] = {
     "kl_sampled": {"color": GREY, "marker": "o", "linestyle": ":", "label": "sampled"},
     "kl_summed": {"color": BLUE, "marker": "s", "linestyle": "-", "label": "summed (lower bound)"},
 }
 
+
 _MARKERS: Final = "osv^Dx"
+
+
 _DASHES: Final = ("-", "--")
+
+
 _COLUMNS: Final = 3
 
 
 def trajectory_figure(trajectory: Trajectory) -> Figure:
-    """Return the figure of a run: accuracy, forgotten and gained of all items, then of each category.
+    """Figure of a run: accuracy and flips of all and by category.
 
     All items also have their net change and, if some look has them, the known and lost ones.
     """
     from matplotlib.figure import Figure
 
     steps = trajectory.steps
-    whole = [comparison.all for comparison in trajectory.comparisons]
+    totals = [comparison.all for comparison in trajectory.comparisons]
     by_category = [comparison.by("category") for comparison in trajectory.comparisons]
     answered = [
         name for name, group in by_category[-1].items() if group.n
@@ -133,22 +153,24 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
         2 if names else 1, 1, height_ratios=[height, 2.1 * rows] if names else [1], squeeze=False
     )[:, 0]
     panels = top.subplots(2, 2)
-    _draw_whole(panels[0], steps, whole)
-    _draw_curve(panels[1][0], steps, whole, _net)
+    _draw_whole(panels[0], steps, totals)
+    _draw_curve(panels[1][0], steps, totals, _net)
     _label(panels[1][0], "net change, points, 95 % interval")
-    _draw_change(panels[1][1], steps, whole, "known_lost_net", _NET)
+    _draw_change(panels[1][1], steps, totals, "known_lost_net", _NET)
     _label(panels[1][1], "clearly known, now lost, without lucky guesses")
     _draw_stages(panels.ravel(), trajectory.stages)
-    last = whole[-1]
+    last_total = totals[-1]
     figure.suptitle(
-        f"Estimated change {100 * estimated(last)[0]:+.1f} points: "
-        f"{count(last.forgotten)} answers were forgotten and {count(last.gained)} gained, of {count(last.n)}",
+        f"Estimated change {100 * estimated(last_total)[0]:+.1f} points: "
+        f"{count(last_total.forgotten)} answers were forgotten and {count(last_total.gained)} "
+        "gained, of "
+        f"{count(last_total.n)}",
         fontsize=13,
         fontweight="bold",
     )
     if names:
         panels = below[0].subplots(rows, _COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
-        most = max(
+        most_flips = max(
             max(group.forgotten, group.gained)
             for groups in by_category
             for group in groups.values()
@@ -159,7 +181,7 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
             panel.set_title(
                 f"{name_in(20, name)}, {count(by_category[-1][name].n)} items", fontsize=9
             )
-            panel.set_ylim(0, max(1.05 * most, 1))
+            panel.set_ylim(0, max(1.05 * most_flips, 1))
         for panel in panels[len(names) :]:
             panel.set_visible(False)
         for panel in panels[max(0, len(names) - _COLUMNS) : len(names)]:
@@ -187,39 +209,46 @@ class Curve(NamedTuple):
 
 
 def _known_lost(group: Group) -> tuple[float, Interval] | None:
-    known = group[KNOWN]
-    if known is None or known.lost_net_share is None or known.lost_net_share_interval is None:
+    known_items = group[KNOWN]
+    if (
+        known_items is None
+        or known_items.lost_net_share is None
+        or known_items.lost_net_share_interval is None
+    ):
         return None
-    return known.lost_net_share, known.lost_net_share_interval
+    return known_items.lost_net_share, known_items.lost_net_share_interval
 
 
 def _net(group: Group) -> tuple[float, Interval] | None:
     return estimated(group) if group.n else None
 
 
-def curves(found: Conclusion, last: Group) -> list[Curve]:
-    """Return the quantities of the first screen, that of the verdict first."""
-    known, accuracy = found.decision.leg("knowledge"), found.decision.leg("accuracy")
+def curves(conclusion: Conclusion, last_group: Group) -> list[Curve]:
+    """Quantities of the first screen, that of the verdict first."""
+    knowledge, accuracy = conclusion.decision.leg("knowledge"), conclusion.decision.leg("accuracy")
 
     def limit(leg: Leg | None) -> float | None:
         return None if leg is None or leg.limit is None else 100 * leg.limit
 
     net = Curve("net change, points", limit(accuracy), _net)
-    if _known_lost(last) is None:
+    if _known_lost(last_group) is None:
         return [net]
-    lost = Curve("clearly known and now lost, %", limit(known), _known_lost)
-    return [net, lost] if found.decision.deciding == "accuracy" else [lost, net]
+    lost = Curve("clearly known and now lost, %", limit(knowledge), _known_lost)
+    return [net, lost] if conclusion.decision.deciding == "accuracy" else [lost, net]
 
 
-def verdict_figure(trajectory: Trajectory, found: Conclusion) -> Figure:
-    """Return a small figure of a run: the verdict's quantity of all items, and of the worst categories."""
+def verdict_figure(trajectory: Trajectory, conclusion: Conclusion) -> Figure:
+    """Small figure of a run: the verdict's quantity.
+
+    Of all items, and of the worst categories.
+    """
     from matplotlib.figure import Figure
 
     steps, comparisons = trajectory.steps, trajectory.comparisons
-    curve, *_ = curves(found, trajectory.final.all)
+    curve, *_ = curves(conclusion, trajectory.final.all)
     figure = Figure(figsize=(6.4, 2.7), layout="constrained")
     panel = figure.subplots()
-    fell = [one.group.name for one in found.lost][: len(_WORST)]
+    fell = [category.group.name for category in conclusion.lost][: len(_WORST)]
     for name, style in zip(fell, _WORST, strict=False):
         groups = [comparison.by("category").get(name) for comparison in comparisons]
         ends = [None if group is None else curve.of(group) for group in groups]
@@ -238,7 +267,7 @@ def verdict_figure(trajectory: Trajectory, found: Conclusion) -> Figure:
 
 
 def _draw_curve(panel: Axes, steps: Sequence[int], groups: Sequence[Group], of: Measured) -> None:
-    """Draw a quantity in a band of its 95 % interval, in points or percent; a look without it is a gap."""
+    # In points or percent; a look without the quantity is a gap.
     ends = [of(group) or (math.nan, (math.nan, math.nan)) for group in groups]
     ends[0] = 0.0, (0.0, 0.0)  # the start is compared with itself: nothing was estimated
     panel.axhline(0, color="#000000", linewidth=0.8)
@@ -252,7 +281,7 @@ def _draw_curve(panel: Axes, steps: Sequence[int], groups: Sequence[Group], of: 
 
 
 def _draw_whole(panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[Group]) -> None:
-    """Draw accuracy on the left and flips on the right."""
+    # Accuracy on the left and flips on the right.
     accuracy, flips = panels
     accuracy.plot(
         steps, [100 * group.accuracy_after for group in groups], **_style(_ACCURACY, steps)
@@ -261,9 +290,9 @@ def _draw_whole(panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[G
     _label(accuracy, "what an average shows: accuracy, %")
     _draw_flips(flips, steps, groups)
     null = [
-        (step, again.null_lost)
+        (step, null_flips.null_lost)
         for step, group in zip(steps, groups, strict=True)
-        if (again := group[NULL])
+        if (null_flips := group[NULL])
     ]
     if null:
         flips.plot(*zip(*null, strict=True), **_NULL)
@@ -281,7 +310,7 @@ def _draw_flips(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) -> N
 def _draw_change(
     panel: Axes, steps: Sequence[int], groups: Sequence[Group], name: str, style: dict[str, Any]
 ) -> None:
-    """Draw a quantity in a band of its interval, and a line at 0. A panel without any value is hidden."""
+    # A line is at 0. A panel without any value is hidden.
     values = [group[name] for group in groups]
     intervals = [group[f"{name}_interval"] for group in groups]
     if values[0] is not None:
@@ -301,9 +330,10 @@ def _draw_band(
     intervals: Iterable[Interval | None],
     style: dict[str, Any],
 ) -> None:
-    """Draw a curve in a band of its intervals; None is a gap."""
+    # None is a gap.
     low, high = zip(
-        *((math.nan, math.nan) if one is None else one for one in intervals), strict=True
+        *((math.nan, math.nan) if interval is None else interval for interval in intervals),
+        strict=True,
     )
     panel.fill_between(steps, low, high, color=style["color"], alpha=0.15, linewidth=0)
     panel.plot(steps, [_or_nan(value) for value in values], **_style(style, steps))
@@ -320,7 +350,7 @@ def _draw_stages(panels: Iterable[Axes], stages: Sequence[int]) -> None:
 
 
 def _label(panel: Axes, title: str, *, legend: int | None = None) -> None:
-    """Label a panel of curves over steps, which are whole numbers, with a legend of some font size if it has one."""
+    # Steps are whole numbers; `legend` is a font size.
     panel.set_title(title, fontsize=11)
     panel.set_xlabel("optimizer step")
     panel.locator_params(axis="x", integer=True)
@@ -339,10 +369,13 @@ def _style(style: dict[str, Any], steps: Sequence[int]) -> dict[str, Any]:
 
 
 def stages_figure(trajectory: Trajectory) -> Figure | None:
-    """Draw the matrix of several stages: accuracy of each category at the base and after each stage, and its change.
+    """Figure of several stages: accuracy of each category.
 
-    Each cell has the accuracy in percent; its colour is the change since the base, blue for more, red for less. None
-    for a single run.
+    Each cell has the accuracy in percent; its colour is the change since the base, blue for more,
+    red for less. None for a single run.
+
+    Returns:
+        The figure, or None for a single run.
     """
     if trajectory.matrix is None:
         return None
@@ -354,17 +387,17 @@ def stages_figure(trajectory: Trajectory) -> Figure | None:
         [row[np.isfinite(row)][0] if np.isfinite(row).any() else np.nan for row in table]
     )
     change = table - start[:, None]
-    most = max(float(np.nanmax(np.abs(change), initial=0.0)), 5.0)
+    largest = max(float(np.nanmax(np.abs(change), initial=0.0)), 5.0)
     rows, columns = table.shape
     figure = Figure(figsize=(2.6 + 1.3 * columns, 1.2 + 0.38 * rows), layout="constrained")
     panel = figure.subplots()
-    drawn = panel.imshow(change, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
+    drawn = panel.imshow(change, cmap="RdBu", vmin=-largest, vmax=largest, aspect="auto")
     names = [trajectory.matrix.base, *(row.name for row in trajectory.matrix.rows)]
     panel.set_xticks(range(columns), [name_in(16, name) for name in names])
     panel.set_yticks(range(rows), [name_in(24, name) for name in shares])
     panel.xaxis.tick_top()
     for row, column in zip(*np.nonzero(np.isfinite(table)), strict=True):
-        dark = abs(change[row, column]) > 0.6 * most
+        dark = abs(change[row, column]) > 0.6 * largest
         panel.text(
             column,
             row,
@@ -378,25 +411,26 @@ def stages_figure(trajectory: Trajectory) -> Figure | None:
 
 
 def passages_figure(trajectory: Trajectory) -> Figure | None:
-    """Return the figure of the bits per byte of a run's passages: all of them on the left, categories on the right.
+    """Figure of the bits per byte of a run's passages.
 
-    None if no look has passages.
+    Returns:
+        The figure, or None if no look has passages.
     """
     from matplotlib.figure import Figure
 
     steps = trajectory.steps
-    whole = [comparison.all for comparison in trajectory.comparisons]
-    if not any(group.passages for group in whole):
+    totals = [comparison.all for comparison in trajectory.comparisons]
+    if not any(group.passages for group in totals):
         return None
     figure = Figure(figsize=(10, 3.2), layout="constrained")
     together, apart = figure.subplots(1, 2, sharey=True)
-    _draw_change(together, steps, whole, "bits_per_byte_change", _BITS)
+    _draw_change(together, steps, totals, "bits_per_byte_change", _BITS)
     _label(together, "bits per byte of the passages: change, 95 % interval")
     by_category = [comparison.by("category") for comparison in trajectory.comparisons]
     names = [name for name, group in by_category[-1].items() if group.passages][:PANELS]
     for number, name in enumerate(names):
         read = [groups[name][PASSAGES] if name in groups else None for groups in by_category]
-        curve = [math.nan if one is None else one.change.mean for one in read]
+        curve = [math.nan if bits is None else bits.change.mean for bits in read]
         style = {
             "marker": _MARKERS[number % len(_MARKERS)],
             "linestyle": _DASHES[number // len(_MARKERS) % 2],
@@ -409,9 +443,10 @@ def passages_figure(trajectory: Trajectory) -> Figure | None:
 
 
 def drift_figure(trajectory: Trajectory) -> Figure | None:
-    """Return the figure of the KL of a run from its base, one panel for each set of prompts.
+    """Figure of the KL of a run from the base.
 
-    None if no look has one.
+    Returns:
+        The figure, with a panel for each set of prompts, or None if no look has drift.
     """
     from matplotlib.figure import Figure
 
@@ -431,27 +466,30 @@ def drift_figure(trajectory: Trajectory) -> Figure | None:
 
 
 def _draw_drift(panel: Axes, looks: Mapping[int, LookDrift]) -> None:
-    """Draw the curve of each estimator in a band of its 95 % interval, and its floor as a dashed line."""
+    # In a band of the 95 % interval; the floor is a dashed line.
     for name, style in _ESTIMATORS.items():
-        values = np.array([_or_nan(getattr(found, name)) for found in looks.values()])
+        values = np.array([_or_nan(getattr(look, name)) for look in looks.values()])
         values[~np.isfinite(values)] = math.nan  # a model that rules out a token of the base: a gap
         if np.isnan(values).all():
             continue
-        ends = [drift_interval(found, name) for found in looks.values()]
+        ends = [drift_interval(look, name) for look in looks.values()]
         if not values[0]:
             ends[0] = 0.0, 0.0  # the base is compared with itself: nothing was estimated
         _draw_band(panel, list(looks), values, ends, style)
-        floors = [found.floor for found in looks.values() if found.floor is not None]
+        floors = [look.floor for look in looks.values() if look.floor is not None]
         if floors and (low := getattr(floors[-1], name, None)) is not None and math.isfinite(low):
             label = f"floor, {style['label'].split()[0]}"
             panel.axhline(low, color=style["color"], linestyle="--", linewidth=1, label=label)
 
 
 def bars_figure(comparison: Comparison) -> Figure | None:
-    """Return the figure of the categories as bars, worst first; None if there are fewer than two.
+    """Figure of the categories as bars, worst first.
 
-    On the left the shares of forgotten and gained items. On the right the net change, in points, with intervals that
-    hold for all categories together.
+    On the left the shares of forgotten and gained items. On the right the net change, in points,
+    with intervals that hold for all categories together.
+
+    Returns:
+        The figure, or None for fewer than two categories.
     """
     from matplotlib.figure import Figure
 
@@ -494,7 +532,7 @@ def bars_figure(comparison: Comparison) -> Figure | None:
 
 
 def _label_rows(panels: Sequence[Axes], rows: Sequence[tuple[str, str]]) -> None:
-    """Label the rows of panels, each with a name and a number in brackets; the first is at the top."""
+    # A name and a number in brackets; the first is at the top.
     for panel in panels:
         panel.grid(axis="x", alpha=0.25)
         panel.tick_params(labelsize=9)
@@ -505,7 +543,7 @@ def _label_rows(panels: Sequence[Axes], rows: Sequence[tuple[str, str]]) -> None
 
 
 def set_tooltip(artist: Artist, text: str) -> None:
-    """Give a drawn thing a text that a page shows when the pointer rests on it."""
+    """Give a drawn thing a text that a page shows as tooltip."""
     figure = artist.get_figure(root=True)
     tips = vars(figure).setdefault(TIPS, {})
     artist.set_gid(f"tip-{len(tips)}")
@@ -513,121 +551,8 @@ def set_tooltip(artist: Artist, text: str) -> None:
 
 
 def name_in(width: int, name: str) -> str:
-    """Return the name of at most `width` columns for a figure, in one line; a dollar sign does not begin a formula."""
-    return fit_ends(name, width).rstrip().replace("$", r"\$")
+    """Name in a line of at most `width` columns, for a figure.
 
-
-MAP_ROWS: Final = 2000
-"""Maximum number of rows that are drawn; of more, a sample at even distances."""
-
-_LOST: Final = "#d0453c"
-_WON: Final = "#2f9457"
-"""Colours of cells, which are pixels and so the same on a light and on a dark page."""
-
-SAME, FORGOTTEN, GAINED, UNSCORED = range(4)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Heatmap:
-    """Cells of a heatmap, uint8 [rows, looks with the baseline], each `SAME`, `FORGOTTEN`, `GAINED` or `UNSCORED`.
-
-    `forgotten` rows were right at the baseline, and come first. `changed` items changed at some look, drawn or not, and
-    `unchanged` ones never.
+    A dollar sign does not begin a formula.
     """
-
-    cells: NDArray[np.uint8]
-    forgotten: int
-    changed: int
-    unchanged: int
-
-
-def heatmap(trajectory: Trajectory, *, rows: int = MAP_ROWS) -> Heatmap:
-    """Return the heatmap of a run, of at most so many rows, sorted by the look at which each item first changed."""
-    right = trajectory.right
-    start = right[0]
-    lost, won = (start == 1) & (right == 0), (start == 0) & (right == 1)
-    cells = np.where(
-        np.isnan(right), UNSCORED, np.where(lost, FORGOTTEN, np.where(won, GAINED, SAME))
-    ).astype(np.uint8)
-    changed = np.flatnonzero((lost | won).any(axis=0))
-    first = np.argmax((lost | won)[:, changed], axis=0)
-    often = -(lost | won)[:, changed].sum(axis=0)
-    # lexsort takes the last key first: right at the start, then the first change, then those that changed most often.
-    order = changed[np.lexsort([often, first, start[changed] != 1])]
-    if len(order) > rows:
-        # Even distances keep the shares of the kinds.
-        order = order[np.linspace(0, len(order) - 1, rows).astype(int)]
-    return Heatmap(
-        cells=cells[:, order].T,
-        forgotten=int((start[order] == 1).sum()),
-        changed=len(changed),
-        unchanged=right.shape[1] - int(trajectory.baseline.is_passage.sum()) - len(changed),
-    )
-
-
-def heatmap_caption(found: Heatmap) -> str:
-    """Return the sentences on the rows of a heatmap and on those left out."""
-    drawn = len(found.cells)
-    text = f"Each row is one of {drawn:,} answers that changed at some look; the upper rows were right at the start."
-    if drawn < found.changed:
-        text += f" {found.changed - drawn:,} more changed and are left out, at even distances."
-    return text + f" {found.unchanged:,} never changed and are left out."
-
-
-def heatmap_figure(trajectory: Trajectory) -> Figure | None:
-    """Return the figure of the heatmap; None if nothing changed."""
-    from matplotlib.colors import ListedColormap
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-
-    found = heatmap(trajectory)
-    if not found.changed:
-        return None
-    # With alpha, for a light and a dark page; unscored cells are transparent.
-    colors = ["#9a969f33", _LOST, _WON, "#00000000"]
-    looks = len(trajectory.steps)
-    figure = Figure(
-        figsize=(10, 1.5 + min(6.0, max(1.2, 0.02 * len(found.cells)))), layout="constrained"
-    )
-    panel = figure.subplots()
-    # Half a unit around the codes 0 to 3, so that each has one colour.
-    panel.imshow(
-        found.cells,
-        aspect="auto",
-        interpolation="nearest",
-        cmap=ListedColormap(colors),
-        vmin=-0.5,
-        vmax=3.5,
-    )
-    if 0 < found.forgotten < len(found.cells):
-        # Pixel rows are centred on whole numbers: the line runs between two of them.
-        panel.axhline(found.forgotten - 0.5, color="#000000", linewidth=0.8)
-    # At most twelve labels, or they would overlap.
-    shown = range(0, looks, -(-looks // 12))
-    panel.set_xticks(
-        list(shown),
-        [f"{trajectory.steps[look]:,}" if look else "start" for look in shown],
-        fontsize=9,
-    )
-    parts = [("right", 0, found.forgotten), ("wrong", found.forgotten, len(found.cells))]
-    parts = [part for part in parts if part[1] < part[2]]
-    names = [f"{name} at\nthe start:\n{end - start:,}" for name, start, end in parts]
-    panel.set_yticks([(start + end - 1) / 2 for _, start, end in parts], names, fontsize=9)
-    panel.tick_params(axis="y", length=0)
-    panel.set_xlabel("optimizer step of the look", fontsize=10)
-    kinds = {
-        "forgotten at this look": _LOST,
-        "gained at this look": _WON,
-        "as at the start": "#9a969f55",
-    }
-    handles = [Patch(facecolor=color, label=label) for label, color in kinds.items()]
-    above = (0.5, 1.0)
-    panel.legend(
-        handles=handles,
-        loc="lower center",
-        bbox_to_anchor=above,
-        ncols=3,
-        frameon=False,
-        fontsize=9,
-    )
-    return figure
+    return fit_ends(name, width).rstrip().replace("$", r"\$")

@@ -1,7 +1,7 @@
 """Sentences below the first table: how sure it is, its legs, its alarms, and what was not measured.
 
-Each is complete without the tables below, and none repeats the verdict or a table. Page, Markdown and the detail in a
-terminal show the same.
+Each is complete without the tables below, and none repeats the verdict or a table. Page, Markdown
+and the detail in a terminal show the same.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from forgetwatch.comparing.checks import Subset
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import Conclusion, less_luck, round_percent
 from forgetwatch.comparing.flips import Flip
-from forgetwatch.comparing.trajectory import Alarm, Trajectory
+from forgetwatch.comparing.subset import Subset
+from forgetwatch.comparing.trajectory import Alarm, Trajectory, this_stage
 from forgetwatch.comparing.verdict import Leg, LegName, estimated
 from forgetwatch.measures.base import sentence_of
 from forgetwatch.measures.history import HISTORY
@@ -40,7 +40,10 @@ from forgetwatch.text import (
 
 
 def how_sure(comparison: Comparison, found: Conclusion | None) -> list[str]:
-    """Return what intervals do not show, and what was not measured, a text each; `found` is None for no look."""
+    """What intervals do not show, and what was not measured.
+
+    A text each; `found` is None for no look.
+    """
     parts = [_how_sure(comparison)] if found is not None and found.has_answers else []
     forgotten, form = comparison.all.forgotten, comparison.all[FORM]
     if form is not None and (of_form := forgotten - form.knowledge_lost) > 0:
@@ -60,38 +63,49 @@ def how_sure(comparison: Comparison, found: Conclusion | None) -> list[str]:
 
 
 def loss_sentences(comparison: Comparison, trajectory: Trajectory | None) -> list[str]:
-    """Say whether answers were lost by mass or by choice, and in a run how many came back; a text each."""
+    """Sentences on losses by mass or choice, and on returns.
+
+    Returned answers are of a run.
+    """
     mass = comparison.all[MASS]
-    told = [] if mass is None or mass_mode(mass) is None else [sentence_of(MASS, mass)]
-    history = None if trajectory is None or len(trajectory.own) < 3 else trajectory.own[HISTORY]
+    sentences = [] if mass is None or mass_mode(mass) is None else [sentence_of(MASS, mass)]
+    history = (
+        None
+        if trajectory is None or len(this_stage(trajectory)) < 3
+        else this_stage(trajectory)[HISTORY]
+    )
     if history is not None:
         ever, back = float(history.items.ever_forgotten[-1]), float(history.items.regained[-1])
         if ever:
             lost = f"Of {count(ever)} right answer{'s'[: ever != 1]} lost at some look"
-            told.append(f"{lost}, {count(back)} {is_or_are(back)} right again at the last look.")
-    return [*filter(None, told)]
+            sentences.append(
+                f"{lost}, {count(back)} {is_or_are(back)} right again at the last look."
+            )
+    return [*filter(None, sentences)]
 
 
 def capital(text: str) -> str:
-    """Return the text with a capital at its beginning."""
+    """Text with a capital at the beginning."""
     return text[:1].upper() + text[1:]
 
 
 def _how_sure(comparison: Comparison) -> str:
-    """Return the sentences on measurement noise, guessing and vanished outcomes, which intervals do not show."""
-    whole, parts = comparison.all, list[str]()
-    if (again := whole[NULL]) is not None:
-        changed = again.null_lost + again.null_gained
-        ends = between(flip_interval(changed, again.measured), percent)
+    # Measurement noise, guessing and vanished outcomes.
+    group, parts = comparison.all, list[str]()
+    if (null_flips := group[NULL]) is not None:
+        changed = null_flips.null_lost + null_flips.null_gained
+        ends = between(flip_interval(changed, null_flips.measured), percent)
         parts.append(
-            f"When {questions(again.measured).lower()} were measured again with the same weights, {count(changed)} had "
+            f"When {questions(null_flips.measured).lower()} were measured again with the same "
+            f"weights, {count(changed)} had "
             f"another result (95 %: {ends} %)."
         )
-    if (vanished := whole.outcomes.vanished) > 0:
+    if (vanished := group.outcomes.vanished) > 0:
         gone = questions(vanished)
         were = "was" if vanished == 1 else "were"
         parts.append(
-            f"{gone} {were} scored on one side alone; a limit is kept only if all of these may be lost."
+            f"{gone} {were} scored on one side alone; a limit is kept only if all of these may "
+            "be lost."
         )
     return " ".join([*parts, "An interval that contains 0 shows neither a loss nor a gain."])
 
@@ -102,25 +116,28 @@ _NO_KNOWLEDGE: Final = (
 
 
 def _not_measured(comparison: Comparison) -> str:
-    """Return the sentences on what was not measured."""
     counted, parts = comparison.items, list[str]()
     if counted.unscored:
         parts.append(
-            f"{questions(counted.unscored)} could not be scored and {is_or_are(counted.unscored)} in no count."
+            f"{questions(counted.unscored)} could not be scored and "
+            f"{is_or_are(counted.unscored)} in no count."
         )
     if counted.only_before or counted.only_after:
         parts.append(
-            f"{questions(counted.only_before)} of the first side and {questions(counted.only_after).lower()} of the "
+            f"{questions(counted.only_before)} of the first side and "
+            f"{questions(counted.only_after).lower()} of the "
             "second have no counterpart on the other and are left out."
         )
     subset = Subset.from_metadata(comparison.after)
     if subset.items is not None and subset.total is not None:
         parts.append(
-            f"The looks evaluate the first {count(subset.items)} of {count(subset.total)} questions, to save time."
+            f"The looks evaluate the first {count(subset.items)} of {count(subset.total)} "
+            "questions, to save time."
         )
     if subset.missing_categories:
         parts.append(
-            f"No question of {listed(subset.missing_categories)} is among those that the looks evaluate."
+            f"No question of {listed(subset.missing_categories)} is among those that the looks "
+            "evaluate."
         )
     texts = comparison.all.passages
     if comparison.all[KNOWN] is None and (counted.compared or not texts):
@@ -171,21 +188,26 @@ class Summary:
         return f"Lost questions of {one_line(self.lost_of)}" if self.lost_of else "Lost questions"
 
 
-def summary(comparison: Comparison, first: FirstTable, *, changed: Sequence[Flip] = ()) -> Summary:
-    """Return the first screen of a comparison, or of a run at its last look, with items whose answer changed."""
-    found = first.found
-    lost_of, lost = lost_examples(changed, first.worst)
+def summary(
+    comparison: Comparison, verdict_table: FirstTable, *, changed: Sequence[Flip] = ()
+) -> Summary:
+    """First screen of a comparison, or of a run's last look.
+
+    `changed` are the items whose answer changed.
+    """
+    conclusion = verdict_table.found
+    lost_of, lost = lost_examples(changed, verdict_table.worst)
     return Summary(
-        first=first,
+        first=verdict_table,
         lost_of=lost_of,
         lost=lost,
-        legs=tuple(_leg(leg) for leg in found.decision.legs) if found.has_answers else (),
-        sure=tuple(how_sure(comparison, found)),
+        legs=tuple(_leg(leg) for leg in conclusion.decision.legs) if conclusion.has_answers else (),
+        sure=tuple(how_sure(comparison, conclusion)),
     )
 
 
 def _limit(leg: Leg) -> str:
-    """Return the limit of a leg with its unit; of a change with its sign."""
+    # The limit of a change has a sign.
     return f"{100 * (leg.limit or 0.0):g} {'%' if leg.name == 'knowledge' else 'points'}"
 
 
@@ -195,38 +217,48 @@ def _of(alarm: Alarm, named: Callable[[str], str] = short_name) -> str:
     return "all questions" if alarm.group.level == "all" else named(alarm.group.name)
 
 
-def alarm_sentences(trajectory: Trajectory, found: Conclusion) -> list[tuple[str, bool]]:
-    """Return (sentence, is an alarm) of each alarm, and a last sentence on how rare and how sensitive they are."""
+def alarm_sentences(trajectory: Trajectory, conclusion: Conclusion) -> list[tuple[str, bool]]:
+    """Sentences on alarms, and on how rare and sensitive they are.
+
+    Returns:
+        (sentence, is an alarm) of each.
+    """
     tests = trajectory.verdicts()
     if not tests:
         return []
     sentences = []
-    for one in found.alarms:
-        text = (
-            f"{capital(_of(one.alarm, one_line))}, step {one.alarm.step:,}: {_numbers(one.alarm)}"
+    for alarm in conclusion.alarms:
+        sentence = (
+            f"{capital(_of(alarm.alarm, one_line))}, step {alarm.alarm.step:,}: "
+            f"{_numbers(alarm.alarm)}"
         )
-        if one.now is not one.alarm:
-            own = trajectory.own
+        if alarm.now is not alarm.alarm:
+            stage = this_stage(trajectory)
             at = (
                 "at the last look"
-                if own.final_step == own.steps[-1]
-                else f"at step {own.final_step:,}"
+                if stage.final_step == stage.steps[-1]
+                else f"at step {stage.final_step:,}"
             )
-            text += f"; {at} {_numbers(one.now)}"
-        sentences.append((f"{text}: {one.told or 'still below the start'}.", True))
-    whole = next(one for one in tests[::-1] if one.group.level == "all" and one.kind == "net")
-    text = "" if sentences else "None. "
-    text += "A model that does not change raises an alarm, at any look and in any group, in at most 5 of 100 runs."
-    if not math.isnan(whole.smallest_loss):
-        text += f" At the last look a fall of {percent(whole.smallest_loss)} points over all questions raises one."
-    return [*sentences, (text, False)]
+            sentence += f"; {at} {_numbers(alarm.now)}"
+        sentences.append((f"{sentence}: {alarm.told or 'still below the start'}.", True))
+    net_alarm = next(
+        test for test in tests[::-1] if test.group.level == "all" and test.kind == "net"
+    )
+    sentence = "" if sentences else "None. "
+    sentence += "A model that does not change raises an alarm, at any look and in any group, in at most 5 of 100 runs."
+    if not math.isnan(net_alarm.smallest_loss):
+        sentence += (
+            f" At the last look a fall of {percent(net_alarm.smallest_loss)} points "
+            "over all questions raises one."
+        )
+    return [*sentences, (sentence, False)]
 
 
 def _numbers(alarm: Alarm) -> str:
-    """Return the net change of the group at a look, with its counts."""
-    group, known = alarm.group, alarm.group[KNOWN]
-    if alarm.kind == "known" and known is not None:
-        return f"{round_percent(known.lost_net_share or 0.0)} % lost ({less_luck(known)} without lucky guesses)"
+    group, known_items = alarm.group, alarm.group[KNOWN]
+    if alarm.kind == "known" and known_items is not None:
+        share = round_percent(known_items.lost_net_share or 0.0)
+        return f"{share} % lost ({less_luck(known_items)} without lucky guesses)"
     counts = (
         f"{count(group.forgotten)} forgotten, {count(group.gained)} gained, of {count(group.n)}"
     )
@@ -244,14 +276,16 @@ _LEGS: Final[dict[LegName, str]] = {
 
 
 def _leg(leg: Leg) -> LegRow:
-    what = f"net change of {one_line(leg.group)}" if leg.group else _LEGS[leg.name].format(leg.of)
+    subject = (
+        f"net change of {one_line(leg.group)}" if leg.group else _LEGS[leg.name].format(leg.of)
+    )
     limit = "" if leg.limit is None else _limit(leg)
     if leg.value is None or leg.interval is None or leg.answer is None:
-        return LegRow(what, "not measured", "", limit, leg.reason)
+        return LegRow(subject, "not measured", "", limit, leg.reason)
     show = percent if leg.name == "knowledge" else points
     unit = "%" if leg.name == "knowledge" else "points"
     return LegRow(
-        what,
+        subject,
         f"{show(leg.value)} {unit}",
         between(leg.interval, show),
         limit,

@@ -3,11 +3,11 @@
  #   no model           kept % forgotten gained  change, points         verdict
      1    2 checkpoint-400   97.1        12     17  +0.5 (-0.9 to +1.9)    KEPT
 
-Models are numbered in the order in which they were given, from 1; the base is 0. The columns of the matrix have these
-numbers as headings. An asterisk marks the front.
+Models are numbered in the order in which they were given, from 1; the base is 0. The columns of the
+matrix have these numbers as headings. An asterisk marks the front.
 
-Names in figures are next to the axes, at even distances in the order of the ranking, with a thin line to each point, so
-that they never overlap however close the points are.
+Names in figures are next to the axes, at even distances in the order of the ranking, with a thin
+line to each point, so that they never overlap however close the points are.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ _LINES: Final = 12
 
 
 def several_table(several: ModelComparison, *, notes: Sequence[str] = ()) -> Lines:
-    """Return the first table of several models.
+    """First table of several models.
+
+    The best of the ranking, how to read the ranking, and the notes that there is room for.
 
     The best of the ranking, how to read it, and the notes that there is room for.
     """
@@ -82,32 +84,31 @@ def several_table(several: ModelComparison, *, notes: Sequence[str] = ()) -> Lin
 
 
 def several_detail(several: ModelComparison) -> Lines:
-    """Return the whole ranking, how to read it, and the matrix, for a console."""
+    """Whole ranking, explanations and matrix, for a console."""
     words = [Text(sentence, style="dim") for sentence in several_words(several)]
     return Lines(*_ranking_lines(several, several.ranking), *words, Text(), *_matrix_lines(several))
 
 
 def _ranking_lines(several: ModelComparison, models: Sequence[RankedModel]) -> list[Text]:
-    """Return the lines of some models."""
     target = several.target
     wanted = fit_ends(target.name, _TARGET).strip() if target else ""
     heading = f"rank  no. {'model':<{_NAME}} kept % " + (f"{wanted:>{_TARGET}} " if target else "")
     heading += f"forgotten gained  {'change, points':<{_CHANGE}} verdict"
     lines = [Text(heading, style="bold")]
-    for one in models:
-        cells = ranking_cells(one)
-        text = f"{cells['place']:>4} {cells['front'] or ' '}{one.number:>3} {fit_ends(one.label, _NAME)} "
-        text += f"{percent(one.kept.shown[0]):>6} " + (
+    for model in models:
+        cells = ranking_cells(model)
+        line = f"{cells['place']:>4} {cells['front'] or ' '}{model.number:>3} {fit_ends(model.label, _NAME)} "
+        line += f"{percent(model.kept.shown[0]):>6} " + (
             f"{cells['target']:>{_TARGET}} " if target else ""
         )
-        text += f"{cells['forgotten']:>9} {cells['gained']:>6}  "
-        text += f"{cells['change']:<{_CHANGE}} "
-        lines.append(Text(text + one.verdict))
+        line += f"{cells['forgotten']:>9} {cells['gained']:>6}  "
+        line += f"{cells['change']:<{_CHANGE}} "
+        lines.append(Text(line + model.verdict))
     return lines
 
 
 def _matrix_lines(several: ModelComparison) -> list[Text]:
-    """Return the lines of the matrix, in several blocks of columns if one is not enough."""
+    # In several blocks of columns if one is not enough.
     matrix = several.matrix
     cells = matrix_cells(several)
     widest = max(len(cell) for row in cells for cell in row)
@@ -117,41 +118,42 @@ def _matrix_lines(several: ModelComparison) -> list[Text]:
     lines = [
         Text("right in the row, wrong in the column", style="bold"),
         Text(
-            f"over {items(matrix.items)} scored for all models; {matrix.left_out:,} left out; no 0 is the base"
+            f"over {items(matrix.items)} scored for all models; {matrix.left_out:,} left out; "
+            "no 0 is the base"
         ),
     ]
     for start in range(0, len(cells), room // width):
-        shown = range(start, min(start + room // width, len(cells)))
+        columns = range(start, min(start + room // width, len(cells)))
         lines.append(
             Text(
-                f"{'':>{_SHORT + 4}}" + "".join(f"{column:>{width}}" for column in shown),
+                f"{'':>{_SHORT + 4}}" + "".join(f"{column:>{width}}" for column in columns),
                 style="bold",
             )
         )
         for row, label in enumerate(matrix.labels):
-            numbers = "".join(f"{cells[row][column]:>{width}}" for column in shown)
+            numbers = "".join(f"{cells[row][column]:>{width}}" for column in columns)
             lines.append(Text(f"{row:>3} {fit_ends(label, _SHORT)}{numbers}"))
     return lines
 
 
-def ranking_cells(one: RankedModel) -> dict[str, str]:
-    """Return the text of each quantity of one model in the ranking."""
+def ranking_cells(model: RankedModel) -> dict[str, str]:
+    """Cells of a model in the ranking."""
     return {
-        "place": "–" if one.place is None else str(one.place),
-        "number": str(one.number),
-        "label": one.label,
-        "kept": f"{percent(one.kept.shown[0])} ({between(one.kept.shown[1], percent)})",
-        "forgotten": count(one.forgotten),
-        "gained": count(one.gained),
-        "change": f"{points(one.change)} ({between(one.change_interval, points)})",
-        "verdict": one.verdict,
-        "target": "" if one.target is None else target_text(one.target),
-        "front": _FRONT if one.on_front else "",
+        "place": "–" if model.place is None else str(model.place),
+        "number": str(model.number),
+        "label": model.label,
+        "kept": f"{percent(model.kept.shown[0])} ({between(model.kept.shown[1], percent)})",
+        "forgotten": count(model.forgotten),
+        "gained": count(model.gained),
+        "change": f"{points(model.change)} ({between(model.change_interval, points)})",
+        "verdict": model.verdict,
+        "target": "" if model.target is None else target_text(model.target),
+        "front": _FRONT if model.on_front else "",
     }
 
 
 def matrix_cells(several: ModelComparison) -> list[list[str]]:
-    """Return the text of each cell of the matrix; a dash on the diagonal."""
+    """Cells of the matrix; a dash on the diagonal."""
     return [
         ["–" if row == column else count(lost) for column, lost in enumerate(losses)]
         for row, losses in enumerate(several.matrix.lost)
@@ -159,9 +161,10 @@ def matrix_cells(several: ModelComparison) -> list[list[str]]:
 
 
 def several_words(several: ModelComparison) -> list[str]:
-    """Return the sentences on how to read the ranking, and on what it does not measure."""
+    """Sentences on how to read the ranking, and on gaps."""
     words = [
-        f"Kept: share of {KEPT_OF[several.ranking[0].kept.of]}. Change: estimated, of accuracy. Brackets: 95 %."
+        f"Kept: share of {KEPT_OF[several.ranking[0].kept.of]}. Change: estimated, of accuracy. "
+        "Brackets: 95 %."
     ]
     target = several.target
     if target is None:
@@ -170,7 +173,7 @@ def several_words(several: ModelComparison) -> list[str]:
         )
     else:
         better = "less" if target.less_is_better else "more"
-        front = [one.number for one in several.ranking if one.on_front]
+        front = [model.number for model in several.ranking if model.on_front]
         words.append(
             f"{_FRONT} On the front: no other model is at least as good in both and better in one; "
             f"{better} {one_line(target.name)} is better. They are {_listed(front)}."
@@ -179,14 +182,14 @@ def several_words(several: ModelComparison) -> list[str]:
 
 
 def several_markdown(several: ModelComparison) -> str:
-    """Return the Markdown of the ranking and the matrix."""
+    """Markdown of the ranking and the matrix."""
     target, matrix = several.target, several.matrix
     names = [*RANKING, *([escaped(target.name), "front"] if target else [])]
-    rows = [list(ranking_cells(one).values())[: len(names)] for one in several.ranking]
+    rows = [list(ranking_cells(model).values())[: len(names)] for model in several.ranking]
     numbers = [str(number) for number in range(len(matrix.labels))]
     lost = [
-        [*named, *cells]
-        for *named, cells in zip(numbers, matrix.labels, matrix_cells(several), strict=True)
+        [*labels, *cells]
+        for *labels, cells in zip(numbers, matrix.labels, matrix_cells(several), strict=True)
     ]
     lines = [
         f"# {len(several.ranking)} models against {escaped(matrix.labels[0])}",
@@ -204,30 +207,26 @@ def several_markdown(several: ModelComparison) -> str:
 
 
 def target_text(value: float) -> str:
-    """Return the value of a target metric, to four digits."""
+    """Value of a target metric, to four digits."""
     return f"{value:.4g}"
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    """Return the phrase with the numbers of some models.
-
-    >>> _listed([3]), _listed([1, 2, 5])
-    ('no 3', 'nos 1, 2 and 5')
-    """
     if len(numbers) < 2:
         return f"no {numbers[0]}" if numbers else "none"
-    shown = sorted(numbers)
-    return f"nos {', '.join(map(str, shown[:-1]))} and {shown[-1]}"
+    ordered = sorted(numbers)
+    return f"nos {', '.join(map(str, ordered[:-1]))} and {ordered[-1]}"
 
 
 def ranking_figure(several: ModelComparison) -> Figure | None:
-    """Return the figure of what each model keeps, against the target if there is one.
+    """Figure of what each model keeps.
 
-    None if nothing was right before.
+    Returns:
+        The figure, against the target if there is one; None if nothing was right before.
     """
     from matplotlib.figure import Figure
 
-    ranking = [one for one in several.ranking if not math.isnan(one.kept.share)]
+    ranking = [model for model in several.ranking if not math.isnan(model.kept.share)]
     if not ranking:
         return None
     height = 1.3 + 0.34 * len(ranking)
@@ -241,23 +240,27 @@ def ranking_figure(several: ModelComparison) -> Figure | None:
         _draw_against(
             panel, ranking, several.target.name, less_is_better=several.target.less_is_better
         )
-    known = KEPT_OF[ranking[0].kept.of].replace(
+    measured = KEPT_OF[ranking[0].kept.of].replace(
         "the base", name_in(_DRAWN, several.matrix.labels[0])
     )
-    figure.suptitle(f"Kept of {known}, with 95 % intervals", fontsize=11)
+    figure.suptitle(f"Kept of {measured}, with 95 % intervals", fontsize=11)
     panel.grid(alpha=0.25)
     panel.tick_params(labelsize=9)
     return figure
 
 
 def _draw_alone(panel: Axes, ranking: list[RankedModel]) -> None:
-    for row, one in enumerate(ranking):
-        panel.plot([100 * end for end in one.kept.shown[1]], [row, row], color=BLUE, linewidth=1.8)
-        (point,) = panel.plot(
-            [100 * one.kept.shown[0]], [row], color=BLUE, marker="o", markersize=5
+    for row, model in enumerate(ranking):
+        panel.plot(
+            [100 * end for end in model.kept.shown[1]], [row, row], color=BLUE, linewidth=1.8
         )
-        set_tooltip(point, _told(one))
-    panel.set_yticks(range(len(ranking)), [_numbered(one.number, one.label) for one in ranking])
+        (point,) = panel.plot(
+            [100 * model.kept.shown[0]], [row], color=BLUE, marker="o", markersize=5
+        )
+        set_tooltip(point, _told(model))
+    panel.set_yticks(
+        range(len(ranking)), [_numbered(model.number, model.label) for model in ranking]
+    )
     panel.set_xlabel("kept, %", fontsize=10)
     panel.invert_yaxis()  # the first of the ranking at the top
 
@@ -265,19 +268,23 @@ def _draw_alone(panel: Axes, ranking: list[RankedModel]) -> None:
 def _draw_against(
     panel: Axes, ranking: list[RankedModel], target: str, *, less_is_better: bool
 ) -> None:
-    """Draw points with intervals, the front as a line of diamonds, and the names at the right."""
+    # The front is a line of diamonds; names are at the right.
     from matplotlib.patches import ConnectionPatch
 
     # With a target every model has a value of it.
-    spots = [(one.target or 0.0, 100 * one.kept.shown[0]) for one in ranking]
-    for one, (x, y) in zip(ranking, spots, strict=True):
-        color, marker = (BLUE, "D") if one.on_front else (GREY, "o")
+    spots = [(model.target or 0.0, 100 * model.kept.shown[0]) for model in ranking]
+    for model, (x, y) in zip(ranking, spots, strict=True):
+        color, marker = (BLUE, "D") if model.on_front else (GREY, "o")
         panel.plot(
-            [x, x], [100 * end for end in one.kept.shown[1]], color=color, linewidth=1.0, alpha=0.5
+            [x, x],
+            [100 * end for end in model.kept.shown[1]],
+            color=color,
+            linewidth=1.0,
+            alpha=0.5,
         )
         (point,) = panel.plot([x], [y], color=color, marker=marker, markersize=6, zorder=3)
-        set_tooltip(point, f"{_told(one)}, {target} {target_text(x)}")
-    front = sorted({spot for one, spot in zip(ranking, spots, strict=True) if one.on_front})
+        set_tooltip(point, f"{_told(model)}, {target} {target_text(x)}")
+    front = sorted({spot for model, spot in zip(ranking, spots, strict=True) if model.on_front})
     panel.plot(
         [x for x, _ in front],
         [y for _, y in front],
@@ -289,19 +296,19 @@ def _draw_against(
     if less_is_better:
         panel.invert_xaxis()
     panel.margins(x=0.06, y=0.06)
-    for place, (one, spot) in enumerate(zip(ranking, spots, strict=True)):
-        at = 1 - (place + 0.5) / len(ranking)
+    for index, (model, spot) in enumerate(zip(ranking, spots, strict=True)):
+        at = 1 - (index + 0.5) / len(ranking)
         # From the point, in units of the data, to the name, in units of the axes.
         leader = ConnectionPatch(
             spot, (1.035, at), "data", "axes fraction", axesA=panel, axesB=panel
         )
         leader.set(color=GREY, linewidth=0.5, alpha=0.6)
         panel.add_artist(leader)
-        weight = "bold" if one.on_front else "normal"
+        weight = "bold" if model.on_front else "normal"
         panel.text(
             1.04,
             at,
-            _numbered(one.number, one.label),
+            _numbered(model.number, model.label),
             transform=panel.transAxes,
             va="center",
             fontsize=9,
@@ -312,9 +319,9 @@ def _draw_against(
     panel.set_ylabel("kept, %", fontsize=10)
 
 
-def _told(one: RankedModel) -> str:
-    cells = ranking_cells(one)
-    return f"{one.label}: kept {cells['kept']} %, {cells['forgotten']} forgotten, {cells['gained']} gained"
+def _told(model: RankedModel) -> str:
+    cells = ranking_cells(model)
+    return f"{model.label}: kept {cells['kept']} %, {cells['forgotten']} forgotten, {cells['gained']} gained"
 
 
 def _numbered(number: int, label: str) -> str:

@@ -15,7 +15,10 @@ _CLASS: Final = re.compile(r"model|[A-Z]\w*(For[A-Z]\w+|Model)")
 
 
 def model_names(comparison: Comparison) -> tuple[str, str]:
-    """Return the names of the two models for people: folder or id, and step; never a class of a library."""
+    """Names of the two models for people: folder or id, and step.
+
+    Never a class of a library.
+    """
     sides = (comparison.before, comparison.after)
     before, after = (
         _name(meta, label) for meta, label in zip(sides, comparison.labels, strict=True)
@@ -24,7 +27,10 @@ def model_names(comparison: Comparison) -> tuple[str, str]:
 
 
 def shortened(name: str) -> str:
-    """Return a name without its middle if it takes more than `_LONGEST` columns, so that a title keeps its step."""
+    """Name without the middle of a long one.
+
+    A title then keeps the step.
+    """
     return fit_ends(name, _LONGEST).rstrip()
 
 

@@ -1,9 +1,10 @@
 """A comparison or a run in a terminal of 78 columns: the first table, and the sections below it.
 
-`first_lines` shows the first table of `report.eight_lines`, which is of at most eight lines; optional rows give way to
-those that must be read. `comparison_detail` has every correction, bound and diagnostic, from `report.sections`.
-Percentages are shares of the items, points are differences of percentages, brackets hold 95 % intervals, of the
-categories simultaneous ones. No meaning is carried by colour alone.
+`first_lines` shows the first table of `report.eight_lines`, which is of at most eight lines;
+optional rows give way to those that must be read. `comparison_detail` has every correction, bound
+and diagnostic, from `report.sections`. Percentages are shares of the items, points are differences
+of percentages, brackets hold 95 % intervals, of the categories simultaneous ones. No meaning is
+carried by colour alone.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Level
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.measures.base_drift import ESTIMATORS, REVERSE, best_estimator, kl_text
+from forgetwatch.report.cells import HEADINGS
 from forgetwatch.report.eight_lines import FirstTable, first_table
-from forgetwatch.report.sections import HEADINGS, Aside, Bullets, Heading, Part, Table, document
+from forgetwatch.report.sections import Aside, Bullets, Heading, Part, Table, document
 from forgetwatch.report.sentences import summary
 from forgetwatch.report.side_names import shortened
 from forgetwatch.text import fit_ends, one_line
@@ -47,29 +49,34 @@ _JOINED: Final = "\ue000"
 _STYLES: Final = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold"}
 
 
-def first_lines(first: FirstTable, notes: Sequence[str] = ()) -> Lines:
-    """Return the first table for a console, with as many notes as there is room for.
+def first_lines(verdict_table: FirstTable, notes: Sequence[str] = ()) -> Lines:
+    """First table for a console, with notes that fit.
 
-    Print it with `soft_wrap`: all lines fit but the next command, which is copied and must stay whole.
+    Print with `soft_wrap`: all lines fit but the next command, which is copied and must stay whole.
+
+    Print it with `soft_wrap`: all lines fit but the next command, which is copied and must stay
+    whole.
     """
-    made = first.decision
-    name, room = first.name, WIDTH - _LABEL - cell_len(made.claim) - 2
+    decision = verdict_table.decision
+    name, room = verdict_table.name, WIDTH - _LABEL - cell_len(decision.claim) - 2
     if cell_len(name) > room:  # the side before is known to whoever compares
-        own, comma, step = name.partition(" against ")[0].partition(", ")
+        own_name, comma, step = name.partition(" against ")[0].partition(", ")
         room -= cell_len(
             comma + step
         )  # beside a claim that takes two lines anyway the name is as usual
         name = (
-            shortened(own)
+            shortened(own_name)
             if room < _NAME_ROOM
-            else fit_ends(own, min(room, cell_len(own))).rstrip()
+            else fit_ends(own_name, min(room, cell_len(own_name))).rstrip()
         )
         name += comma + step
-    lines = _hanging(made.word, f"{name}: {made.claim}", _STYLES[made.answer])
-    lines += _hanging("", made.basis, "") if made.basis else []
-    rows = {label: _hanging(label, text, "bold") for label, text in first.rows}
-    if first.command:  # it is copied, and so is whole, however long
-        rows["next"] = [Text(f"{'next':<{_LABEL}}", "bold").append(first.command, "not bold")]
+    lines = _hanging(decision.word, f"{name}: {decision.claim}", _STYLES[decision.answer])
+    lines += _hanging("", decision.basis, "") if decision.basis else []
+    rows = {label: _hanging(label, cell, "bold") for label, cell in verdict_table.rows}
+    if verdict_table.command:  # it is copied, and so is whole, however long
+        rows["next"] = [
+            Text(f"{'next':<{_LABEL}}", "bold").append(verdict_table.command, "not bold")
+        ]
     acted = sum(label in rows for label in ("gate", "guard"))
     for label in _GIVES_WAY:
         if len(lines) + sum(map(len, rows.values())) > LINES + acted:
@@ -79,57 +86,63 @@ def first_lines(first: FirstTable, notes: Sequence[str] = ()) -> Lines:
     if notes and room > 0:
         lines += note_lines(notes, min(NOTES, room))
     elif notes:
-        text = f"  ({len(notes)} note{'s'[: len(notes) > 1]}: --detail)"
+        hint = f"  ({len(notes)} note{'s'[: len(notes) > 1]}: --detail)"
         fits = [
             line
-            for line in lines[: len(lines) - bool(first.command)]
-            if cell_len(line.plain) + len(text) <= WIDTH
+            for line in lines[: len(lines) - bool(verdict_table.command)]
+            if cell_len(line.plain) + len(hint) <= WIDTH
         ]
-        (fits or lines)[-1].append(text, "dim")
+        (fits or lines)[-1].append(hint, "dim")
     return Lines(*lines)
 
 
 def comparison_text(comparison: Comparison, trajectory: Trajectory | None = None) -> str:
-    """Return the first table of a comparison, or of a run at its last look, as plain text."""
+    """First table of a comparison or of a run, as plain text."""
     return plain_text(first_lines(first_table(comparison, trajectory=trajectory), comparison.notes))
 
 
 def plain_text(lines: Lines) -> str:
-    """Return a table as text without colours."""
+    """Table as text without colours."""
     out = StringIO()
     Console(file=out, width=WIDTH).print(lines, soft_wrap=True)
     return out.getvalue().rstrip()
 
 
 def _hanging(label: str, text: str, style: str) -> list[Text]:
-    """Return a text in as many lines as it takes beside its label; " %" stays with its number."""
+    # " %" stays with its number.
     whole = one_line(text).replace(" %", f"{_JOINED}%")
-    first, *rest = (
+    first_line, *rest = (
         line.plain.rstrip().replace(_JOINED, " ")
         for line in Text(whole).wrap(Console(width=WIDTH), WIDTH - _LABEL)
     )
     return [
-        Text().append(f"{label:<{_LABEL}}", style).append(first),
+        Text().append(f"{label:<{_LABEL}}", style).append(first_line),
         *(Text(" " * _LABEL + line) for line in rest),
     ]
 
 
 def drift_line(comparison: Comparison) -> list[Text]:
-    """Return the line on the drift by the least noisy estimator; none if it was not measured."""
+    """Line on the drift by the least noisy estimator.
+
+    None if drift was not measured.
+    """
     if not (drift := comparison.drift):
         return []
     best = best_estimator(drift.values())
     parts = [
-        f"{'after||base' if name == REVERSE else name} {kl_text(found, best)}"
-        for name, found in drift.items()
+        f"{'after||base' if name == REVERSE else name} {kl_text(set_drift, best)}"
+        for name, set_drift in drift.items()
     ]
     return [_cut(Text(f"drift, KL {ESTIMATORS[best]}  {'  '.join(parts)}"))]
 
 
 def note_lines(notes: Sequence[str], room: int = NOTES) -> list[Text]:
-    """Return the lines of some notes, the most important first, and the number of those that are left out.
+    """Lines of notes, the most important first.
 
-    There are at most `room` lines, and at least one. No note is cut: those that do not fit as a whole are counted.
+    The number of notes left out is counted.
+
+    There are at most `room` lines, and at least one. No note is cut: those that do not fit as a
+    whole are counted.
     """
     lines: list[Text] = []
     for index, note in enumerate(notes):
@@ -159,32 +172,32 @@ _INDENT: Final = 2
 
 def comparison_detail(
     comparison: Comparison,
-    first: FirstTable,
+    verdict_table: FirstTable,
     *,
     trajectory: Trajectory | None = None,
     by: Level = "category",
 ) -> Lines:
-    """Return all sections of a comparison, or of a run at its last look, for a console.
+    """All sections of a comparison or run, for a console.
 
     Args:
         comparison: The comparison.
-        first: Its first table.
+        verdict_table: Its first table.
         trajectory: The run, if it is of one.
         by: Level of the groups that are listed.
     """
     levels: tuple[Level, ...] = tuple(dict.fromkeys(("all", "kind", by)))
-    made: list[RenderableType] = []
+    blocks: list[RenderableType] = []
     sections = document(
-        comparison, summary(comparison, first), trajectory=trajectory, levels=levels
+        comparison, summary(comparison, verdict_table), trajectory=trajectory, levels=levels
     )
     for number, section in enumerate(sections):
-        made += (
+        blocks += (
             [Text(), Text(section.heading, "bold")] if number else [Text(section.heading, "bold")]
         )
         for at, part in enumerate(section.parts):
-            made += [Text()] if at and isinstance(part, (Table, Bullets)) else []
-            made += [Padding(shown, (0, 0, 0, _INDENT), expand=False) for shown in _shown(part)]
-    return Lines(*made)
+            blocks += [Text()] if at and isinstance(part, (Table, Bullets)) else []
+            blocks += [Padding(block, (0, 0, 0, _INDENT), expand=False) for block in _shown(part)]
+    return Lines(*blocks)
 
 
 def _shown(part: Part) -> Iterator[RenderableType]:
@@ -213,7 +226,8 @@ def _grid(table: Table) -> Grid:
         if table.headings is HEADINGS and name.startswith(_LEFT_OUT):
             continue
         is_text = name == "text" or not table.attribute
-        # Words are wrapped; a column of numbers for which there is no room is left out, with those after it.
+        # Words are wrapped; a column of numbers for which there is no room is left out, with those
+        # after it.
         longest = max(map(cell_len, table.headings[name].split()))
         room -= _GAP + (
             0 if is_text else max([longest, *(cell_len(cells.get(name, "")) for _, cells in rows)])

@@ -5,15 +5,16 @@
     eval_forget/all/kept                                           the share that checkpoints are chosen by
     eval_forget/<category>/forgotten, net_change_points
 
-With `full` also every other number of the JSON document, for each group, and the item history of the run:
+With `full` also every other number of the JSON document, for each group, and the item history of
+the run:
 
     eval_forget/all/items, unscored      eval_forget/tasks/<task>/net_change
     eval_forget/all/forgetting_paper     chance.paper.forgetting
     eval_forget/all/ever_forgotten       and ever_forgotten_if_guessed, regained, regained_if_guessed
     eval_forget/all/net_change_interval_low, net_change_interval_high
 
-A watched trainer adds the drift, by `base_drift.drift_row`. A quantity that is undefined has no key: trackers draw nan
-and None as gaps or zeros.
+A watched trainer adds the drift, by `base_drift.drift_row`. A quantity that is undefined has no
+key: trackers draw nan and None as gaps or zeros.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def tracker_row(
     trajectory: Trajectory | None = None,
     also: str = "",
 ) -> dict[str, float]:
-    """Return the numbers of one look by tracker key; counts as int, the rest as float.
+    """Numbers of a look by tracker key.
+
+    Counts are int, the rest float.
 
     Args:
         comparison: The baseline against the look.
@@ -54,7 +57,8 @@ def tracker_row(
         of: What the kept share is a share of; by default what this comparison measures.
         full: True for every number of every group.
         trajectory: The run up to this look; its item history is among the numbers of a full row.
-        also: Key of a number of a full row that any row has, such as the one that the best checkpoint is chosen by.
+        also: Key of a number of a full row that any row has, such as the one that the best
+            checkpoint is chosen by.
     """
     numbers = [
         ("all/unscored", comparison.items.unscored, False),
@@ -76,9 +80,9 @@ def tracker_row(
             numbers += _numbers(f"tasks/{key}", group)
     if trajectory is not None and (history := trajectory[HISTORY]) is not None:
         numbers += [
-            (f"all/{one.tracker}", one.read(history), False)
-            for one in HISTORY.quantities
-            if isinstance(one, Quantity)
+            (f"all/{quantity.tracker}", quantity.read(history), False)
+            for quantity in HISTORY.quantities
+            if isinstance(quantity, Quantity)
         ]
     return {
         f"{PREFIX}/{key}": value
@@ -90,7 +94,7 @@ def tracker_row(
 
 
 def _numbers(key: str, group: Group) -> Iterator[tuple[str, float | None, bool]]:
-    """Yield (Name in trackers, value, True if every row has it) of each number of a group."""
+    # (name in trackers, value, has every row the value) of each number.
     is_all = group.level == "all"
     for measure in MEASURES:
         # Counts of a group of passages alone would be curves of 0.
@@ -98,13 +102,15 @@ def _numbers(key: str, group: Group) -> Iterator[tuple[str, float | None, bool]]
         if not (has_answers or group.outcomes.vanished):
             continue
         values = measure.values(group[measure])
-        for one in measure.quantities:
-            name, value = tracker_key(one.name), values[one.name]
-            if isinstance(one, Quantity):
-                is_tracked = one.tracked == "category" or (one.tracked == "all" and is_all)
-                is_tracked |= one.tracked == "where any" and is_all and bool(value)
+        for quantity in measure.quantities:
+            name, value = tracker_key(quantity.name), values[quantity.name]
+            if isinstance(quantity, Quantity):
+                is_tracked = quantity.tracked == "category" or (
+                    quantity.tracked == "all" and is_all
+                )
+                is_tracked |= quantity.tracked == "where any" and is_all and bool(value)
                 yield (
-                    f"{key}/{one.tracker or name}",
+                    f"{key}/{quantity.tracker or name}",
                     value,
                     has_answers and is_tracked and group.level != "task",
                 )
@@ -114,38 +120,43 @@ def _numbers(key: str, group: Group) -> Iterator[tuple[str, float | None, bool]]
 
 
 def tracker_key(name: str) -> str:
-    """Return the name of a quantity in a key: the objects of the JSON document follow, and ``chance`` is left out.
+    """Name of a quantity in a key.
+
+    The objects of the JSON document follow, and ``chance`` is left out.
 
     >>> tracker_key("chance.paper.forgetting"), tracker_key("soft.forgetting"), tracker_key("chance.n")
     ('forgetting_paper', 'forgetting_soft', 'chance_n')
     """
     if name == "chance.n":
         return "chance_n"
-    *path, last = name.removeprefix("chance.").split(".")
-    return "_".join([last, *path])
+    *path, leaf = name.removeprefix("chance.").split(".")
+    return "_".join([leaf, *path])
 
 
 def tracker_name(name: str) -> str:
-    """Return the name of a category or task in a key: lower case, with an underscore for all but letters and digits.
+    """Name of a category or task in a key.
+
+    Lower case, with an underscore for all but letters and digits.
 
     >>> tracker_name("Allgemeinwissen/Größe 2"), tracker_name("数学")
     ('allgemeinwissen_größe_2', '数学')
     """
-    # Composed first: an accent of its own is no letter. A slash would begin a level of keys, and MLflow refuses signs.
+    # Composed first: an accent of its own is no letter. A slash would begin a level of keys, and
+    # MLflow refuses signs.
     composed = unicodedata.normalize("NFC", name.lower())
     return "".join(char if char.isalpha() or char.isdecimal() else "_" for char in composed)
 
 
 def _named(groups: dict[str, Group]) -> dict[str, Group]:
-    """Return the groups by tracker name; a name that is taken (`all`, `tasks`, or a second group's) gets a number."""
-    named: dict[str, Group] = {}
+    # A name that is taken (`all`, `tasks`, or a second group's) gets a number.
+    by_name: dict[str, Group] = {}
     for name, group in groups.items():
         key = base = tracker_name(name)
         number = 2
-        while key in named or key in ("all", "tasks"):
+        while key in by_name or key in ("all", "tasks"):
             key, number = f"{base}_{number}", number + 1
-        named[key] = group
-    return named
+        by_name[key] = group
+    return by_name
 
 
 FLIPPED: Final = (
@@ -168,15 +179,16 @@ _MOST_FLIPPED: Final = 200
 def flipped_rows(
     changed: Sequence[Flip], *, texts: bool, limit: int = _MOST_FLIPPED
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Return the column names and rows of the table of flipped items.
+    """Columns and rows of the table of flipped items.
 
     The forgotten ones first, each kind in its given order.
 
-    With `texts` it has question and answers; they are None for items that the probe does not give or share.
+    With `texts` it has question and answers; they are None for items that the probe does not give
+    or share.
     """
-    flipped = [flip for what in ("forgotten", "gained") for flip in changed if flip.what == what][
-        :limit
-    ]
+    flipped = [
+        flip for flip_kind in ("forgotten", "gained") for flip in changed if flip.what == flip_kind
+    ][:limit]
     rows = []
     for flip in flipped:
         gold = flip.gold[0] if flip.gold else None

@@ -2,6 +2,7 @@
 
     loss      RetentionLoss: a term of a trainer's loss that penalises answers which turn from right to wrong
     replay    texts that the base writes, fit to be mixed into a fine-tuning
+    topics    the shipped prompts after which the base writes
 
 `docs/how-to/replay.md` shows how they are used.
 """

@@ -3,18 +3,19 @@
     class Trainer(RetentionLoss, SFTTrainer): ...
     trainer = Trainer(..., retention=Retention("kept.jsonl", weight=0.5))
 
-Before the first step the base answers the questions of `kept.jsonl`, and those count that it clearly knows: right, with
-at least 80 % of the probability of all options. At each step a few of them are read, and one of two terms is added to
-the loss of the trainer, times the weight:
+Before the first step the base answers the questions of `kept.jsonl`, and those count that it
+clearly knows: right, with at least 80 % of the probability of all options. At each step a few of
+them are read, and one of two terms is added to the loss of the trainer, times the weight:
 
     kl       KL(base || model) over the options of a question, in nats; 0 for an unchanged model without dropout
     hinge    max(0, m - margin): by how many nats the right option fails to lead by m, the lead that it had, at most 2
 
-The questions may not be those of the probe: `forgetwatch probe split` makes two halves, one to train on and one to
-watch. With a weight of 0 nothing is read, and the training is bitwise that of the trainer alone. The term is divided
-for gradient accumulation as the trainer divides its own loss, so that each optimizer step has it once. The base is the
-model of the trainer at its first `train`; one that is made from a checkpoint keeps what that checkpoint knows. With
-dropout the term draws masks of its own, so that those of the training are others than without it.
+The questions may not be those of the probe: `forgetwatch probe split` makes two halves, one to
+train on and one to watch. With a weight of 0 nothing is read, and the training is bitwise that of
+the trainer alone. The term is divided for gradient accumulation as the trainer divides its own
+loss, so that each optimizer step has it once. The base is the model of the trainer at its first
+`train`; one that is made from a checkpoint keeps what that checkpoint knows. With dropout the term
+draws masks of its own, so that those of the training are others than without it.
 """
 
 from __future__ import annotations
@@ -56,8 +57,10 @@ class Retention:
         probe: The questions to keep: a probe, its name, or the path of one, with scored options.
         weight: Weight of the term, 0 or more; 0 for none.
         kind: ``kl`` or ``hinge``.
-        schedule: ``constant``; ``rising`` from 0 to the weight, or ``falling`` from it to 0, over the steps.
-        batch: Number of questions of each batch of the training; a step of accumulated batches has as many times more.
+        schedule: ``constant``; ``rising`` from 0 to the weight, or ``falling`` from it to 0, over
+            the steps.
+        batch: Number of questions of each batch of the training; a step of accumulated batches has
+            as many times more.
         seed: Seed of their choice, which draws from no generator of the training.
 
     Raises:
@@ -72,7 +75,6 @@ class Retention:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check the values."""
         if not (math.isfinite(self.weight) and self.weight >= 0):
             raise WatchError(f"weight={self.weight!r}: needed a number of 0 or more")
         if self.kind not in get_args(Kind):
@@ -85,7 +87,7 @@ class Retention:
             raise WatchError(f"batch={self.batch!r}: needed a whole number of questions, 1 or more")
 
     def weight_at(self, share: float) -> float:
-        """Return the weight after a share of the steps, 0 to 1."""
+        """Weight after a share of the steps, 0 to 1."""
         factor = {"constant": 1.0, "rising": share, "falling": 1 - share}[self.schedule]
         return self.weight * min(max(factor, 0.0), 1.0)
 
@@ -124,7 +126,8 @@ class Kept:
         ]
         if probe.norm != "sum":
             raise WatchError(
-                f"{probe.name}: needed a probe that is decided by the sum (norm), got {probe.norm!r}"
+                f"{probe.name}: needed a probe that is decided by the sum (norm), got "
+                f"{probe.norm!r}"
             )
         fit = [item for item in fit if len(item.answers) == 1]
         if not fit:
@@ -132,13 +135,13 @@ class Kept:
                 f"{probe.name}: needed questions with three or more scored options, found none"
             )
         probe = probe.with_items(fit)
-        found = Scorer(probe, tokenizer, model).score(model)
+        snapshot = Scorer(probe, tokenizer, model).score(model)
         longest = ModelInfo.of(model).context_length(tokenizer)
         encoded = encode(probe, tokenizer, max_length=longest)
-        scores, right = found.table["choice_logprobs"].to_pylist(), found.floats("correct")
+        scores, right = snapshot.table["choice_logprobs"].to_pylist(), snapshot.floats("correct")
         self.questions = []
-        for index, one in enumerate(encoded):
-            if right[index] != 1.0 or one.unscored or scores[index] is None:
+        for index, tokens in enumerate(encoded):
+            if right[index] != 1.0 or tokens.unscored or scores[index] is None:
                 continue
             base = np.asarray(scores[index], float)
             base = base - np.logaddexp.reduce(base)
@@ -147,7 +150,11 @@ class Kept:
             if math.exp(base[gold]) >= TAU:
                 self.questions.append(
                     _Question(
-                        item.content_hash, one.context, one.choices, tuple(base.tolist()), gold
+                        item.content_hash,
+                        tokens.context,
+                        tokens.choices,
+                        tuple(base.tolist()),
+                        gold,
                     )
                 )
         if not self.questions:
@@ -156,7 +163,8 @@ class Kept:
             )
         if rank() == 0:
             log(
-                f"retention: the loss keeps {len(self.questions):,} of {len(probe):,} questions of {probe.name}"
+                f"retention: the loss keeps {len(self.questions):,} of {len(probe):,} questions "
+                f"of {probe.name}"
             )
         self._drawn: tuple[int, int] = (
             -1,
@@ -165,42 +173,47 @@ class Kept:
         self._pad = int(getattr(tokenizer, "pad_token_id", None) or 0)
 
     def warn_of(self, watched: list[Probe]) -> None:
-        """Log how many of the questions are watched too: their answers show the training, and not what is kept."""
+        """Log how many of the questions are watched too.
+
+        Their answers show the training, and not what is kept.
+        """
         hashes = {item.content_hash for probe in watched for item in probe}
-        both = sum(one.content_hash in hashes for one in self.questions)
-        if both and rank() == 0:
+        shared = sum(question.content_hash in hashes for question in self.questions)
+        if shared and rank() == 0:
             log(
-                f"retention: {both:,} of the {len(self.questions):,} questions are watched too, and do not show "
+                f"retention: {shared:,} of the {len(self.questions):,} questions are watched "
+                "too, and do not show "
                 "what is forgotten; `forgetwatch probe split` makes two halves"
             )
 
     def term(self, model: nn.Module, *, step: int) -> Tensor:
-        """Return the mean of the term over some questions, in nats, with its gradient.
+        """Mean of the term over some questions, in nats, with gradient.
 
-        The questions of a step are always the same: a training that resumes draws those that it would have drawn.
+        The questions of a step are always the same: a training that resumes draws those that it
+        would have drawn.
         """
-        last, number = self._drawn
-        self._drawn = step, number + 1 if step == last else 0
+        last_step, number = self._drawn
+        self._drawn = step, number + 1 if step == last_step else 0
         rng = np.random.default_rng([self.retention.seed, rank(), world_size(), *self._drawn])
         count = min(self.retention.batch, len(self.questions))
         drawn = [
             self.questions[at] for at in rng.choice(len(self.questions), size=count, replace=False)
         ]
-        own = self._log_shares(model, drawn)
+        log_shares = self._log_shares(model, drawn)
         terms = []
-        for question, now in zip(drawn, own, strict=True):
+        for question, now in zip(drawn, log_shares, strict=True):
             base = torch.tensor(question.base, device=now.device, dtype=now.dtype)
             if self.retention.kind == "kl":
                 terms.append((base.exp() * (base - now)).sum())
             else:
-                others = [at for at in range(len(base)) if at != question.gold]
-                lead = min(float(base[question.gold] - base[others].max()), LEAD)
-                terms.append(torch.relu(lead - (now[question.gold] - now[others].max())))
+                wrong = [at for at in range(len(base)) if at != question.gold]
+                lead = min(float(base[question.gold] - base[wrong].max()), LEAD)
+                terms.append(torch.relu(lead - (now[question.gold] - now[wrong].max())))
         return torch.stack(terms).mean()
 
     def _log_shares(self, model: nn.Module, questions: list[_Question]) -> list[Tensor]:
-        """Return the log-probability of each option among the options of its question, float32 [options] each."""
-        rows = [(one.context, choice) for one in questions for choice in one.choices]
+        """float32 [options] for each question."""
+        rows = [(question.context, choice) for question in questions for choice in question.choices]
         longest = max(len(context) + len(choice) for context, choice in rows)
         device = next(model.parameters()).device
         ids = torch.full((len(rows), longest), self._pad, dtype=torch.long, device=device)
@@ -215,20 +228,23 @@ class Kept:
             # The token at a position is predicted at the one before it.
             places = slice(len(context) - 1, len(context) + len(choice) - 1)
             tokens = torch.tensor(choice, device=device)
-            own = logits[row, places].float().log_softmax(-1)
-            scores.append(own.gather(-1, tokens[:, None]).sum())
-        found, start = [], 0
-        for one in questions:
-            found.append(torch.stack(scores[start : start + len(one.choices)]).log_softmax(-1))
-            start += len(one.choices)
-        return found
+            target_scores = logits[row, places].float().log_softmax(-1)
+            scores.append(target_scores.gather(-1, tokens[:, None]).sum())
+        groups, start = [], 0
+        for question in questions:
+            groups.append(
+                torch.stack(scores[start : start + len(question.choices)]).log_softmax(-1)
+            )
+            start += len(question.choices)
+        return groups
 
 
 class RetentionLoss:
     """Mixin for `Trainer`, `SFTTrainer`, `DPOTrainer` or `GRPOTrainer`: adds a term that penalises forgetting.
 
     Args:
-        retention: Settings of the term; None for none. All other arguments are those of the trainer.
+        retention: Settings of the term; None for none. All other arguments are those of the
+            trainer.
     """
 
     def __init__(self, *args: Any, retention: Retention | None = None, **kwargs: Any) -> None:
@@ -243,8 +259,10 @@ class RetentionLoss:
             trainer: Any = self
             tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
             self._kept = Kept(self.retention, trainer.model, tokenizer)
-            watched = [getattr(one, "probe", None) for one in trainer.callback_handler.callbacks]
-            self._kept.warn_of([one for one in watched if isinstance(one, Probe)])
+            watched = [
+                getattr(callback, "probe", None) for callback in trainer.callback_handler.callbacks
+            ]
+            self._kept.warn_of([probe for probe in watched if isinstance(probe, Probe)])
         parent: Any = super()
         return parent.train(*args, **kwargs)
 
@@ -255,7 +273,7 @@ class RetentionLoss:
         return_outputs: bool = False,
         num_items_in_batch: Any = None,
     ) -> Any:
-        """Return the trainer's loss, with the term added to it in training."""
+        """Loss of the trainer, plus the term in training."""
         parent: Any = super()
         found = parent.compute_loss(
             model, inputs, return_outputs=return_outputs, num_items_in_batch=num_items_in_batch
@@ -275,7 +293,7 @@ class RetentionLoss:
         return (total, *found[1:]) if return_outputs else total
 
     def _divisor(self, num_items_in_batch: Any) -> float:
-        """Return by what the term is divided here: the batches of a step, unless the trainer divides afterwards."""
+        """1 where the trainer divides by the batches of a step afterwards."""
         trainer: Any = self
         is_scaled = getattr(trainer, "loss_is_scaled_for_ga", None)
         if is_scaled is None:
@@ -288,7 +306,7 @@ class RetentionLoss:
         return float(batches) if is_scaled else 1.0
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Log the mean of the term since the last row, as ``retention_loss``, with the trainer's own loss."""
+        """Log the mean of the term since the last row, as ``retention_loss``."""
         if self._terms and "loss" in logs:
             trainer: Any = self
             # Of all processes, as the trainer's own loss in the same row; each of them calls this.

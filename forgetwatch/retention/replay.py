@@ -1,20 +1,19 @@
 """Texts that the base itself writes, to be mixed into a fine-tuning: replay without the base's own training data.
 
-    prompts ─▶ the base samples ─▶ whole, not repeating, not twice, none of the probe's questions ─▶ rows
+    prompts ─▶ the base samples ─▶ whole, not repeating, not twice, none of the probe's questions ─▶
+    rows
 
-A row of the probe in the training set would hide what the model forgets, so that every text that holds a question of
-the probe or of `confirmation`, or shares eight words in a row with one, is dropped and counted.
-
-**Topics** of the shipped prompts of `forgetwatch replay`, by the categories of the shipped probes.
+A row of the probe in the training set would hide what the model forgets, so that every text that
+holds a question of the probe or of `confirmation`, or shares eight words in a row with one, is
+dropped and counted.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -25,77 +24,39 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.grading.traits import loops
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
-from forgetwatch.probes.checking import plain, shares_words
+from forgetwatch.probes.overlap import plain, shares_words
+from forgetwatch.retention.topics import Prompt
 from forgetwatch.scoring.encoding import encode_prompts
 from forgetwatch.scoring.generation import ModelGenerator
 from forgetwatch.scoring.model import ModelInfo, check_arguments
 
-
-def _read() -> dict[str, tuple[str, ...]]:
-    """Read the file of topics: a category on a line of its own, and below it its topics, indented."""
-    found: dict[str, list[str]] = {}
-    for line in Path(__file__).with_name("topics.txt").read_text(encoding="utf-8").splitlines():
-        if line.startswith(" "):
-            found[next(reversed(found))].append(line.strip())
-        else:
-            found[line] = []
-    return {category: tuple(topics) for category, topics in found.items()}
-
-
-TOPICS: Final = _read()
-"""Topics of each category."""
-
-_CHAT: Final = (
-    "Explain {} in a few sentences.",
-    "What should one know about {}?",
-    "Write a short text about {}.",
-)
-_PLAIN: Final = (
-    "A short explanation of {}.\n\n",
-    "What one should know about {}:\n\n",
-    "Notes on {}.\n\n",
-)
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """A prompt, and the category that it is about; empty if none is known."""
-
-    text: str
-    category: str
-
-
-def shipped_prompts(*, chat: bool, categories: Iterable[str] = ()) -> list[Prompt]:
-    """Return the shipped prompts: each topic in three wordings, and categories without topics as topics themselves."""
-    topics = {**TOPICS, **{name: (name,) for name in categories if name and name not in TOPICS}}
-    wordings = _CHAT if chat else _PLAIN
-    return [
-        Prompt(wording.format(topic), category)
-        for category, of_category in topics.items()
-        for topic in of_category
-        for wording in wordings
-    ]
-
-
 FEWEST_WORDS: Final = 8
 """Words of the shortest text that is kept."""
+
 
 TOKENS: Final = 192
 """Tokens of the longest text, in a model that reads at least twice as many."""
 
+
 _ROUNDS: Final = 12
 """Prompts that are drawn at most, in multiples of those that rows without a loss would need."""
+
 
 _ROUND: Final = 256
 """Prompts of one round, after which the rows so far are at hand."""
 
+
 _SURPLUS: Final = 1.25
 """Texts that are sampled for one that is needed."""
+
 
 _FLOOR: Final = 0.25
 """Share of the rows that all categories share alike, where a run says which ones were lost."""
 
+
 _SENTENCE: Final = re.compile(r"(?s)(.*(?:[.!?][\"'”’)\]]*(?=\s|$)|[。！？][」』”’]*))")
+
+
 _UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 """Characters of scripts without spaces, of which two count as a word."""
 
@@ -105,10 +66,12 @@ class Replay:
     """Texts of the base.
 
     Attributes:
-        rows: Rows in TRL's formats: ``prompt`` and ``completion``, of messages in a chat, else of text.
+        rows: Rows in TRL's formats: ``prompt`` and ``completion``, of messages in a chat, else of
+            text.
         categories: Number of rows by category.
         dropped: Number of texts that were dropped, by the reason.
-        overlap: Number of rows that share words with the forbidden probes; 0, counted again at the end.
+        overlap: Number of rows that share words with the forbidden probes; 0, counted again at the
+            end.
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -142,9 +105,10 @@ def sample_replay(
     progress: Callable[[int], None] | None = None,
     on_row: Callable[[dict[str, Any]], object] | None = None,
 ) -> Replay:
-    """Sample texts of a model after prompts, and keep those that are fit for replay.
+    """Sample texts after prompts, and keep those fit for replay.
 
-    The same seed gives the same rows on one machine. The model and all random states come back as they were.
+    The same seed gives the same rows on one machine. The model and all random states come back as
+    they were.
 
     Args:
         model: The base, a causal language model of transformers.
@@ -154,7 +118,8 @@ def sample_replay(
         chat: True for messages in the tokenizer's template, False for plain text.
         forbidden: Probes whose questions may not be in the rows.
         lost: Weight of each category, such as the number of lost questions; None for equal weights.
-        tokens: Maximum number of tokens of a text; by default 192, and at most half of what the model reads.
+        tokens: Maximum number of tokens of a text; by default 192, and at most half of what the
+            model reads.
         fewest_words: Number of words of the shortest text that is kept.
         temperature: Temperature of the sampling, above 0.
         seed: Seed of the choice of prompts and of the sampling.
@@ -162,7 +127,8 @@ def sample_replay(
         on_row: Called with each row as soon as it is kept.
 
     Raises:
-        ScoringError: If the model cannot generate here, no prompt fits into its context, or a chat has no template.
+        ScoringError: If the model cannot generate here, no prompt fits into its context, or a chat
+            has no template.
     """
     check_arguments(model, tokenizer)
     longest = ModelInfo.of(model).context_length(tokenizer)
@@ -176,28 +142,29 @@ def sample_replay(
     weights = _weights(prompts, lost)
     decoding = Decoding(tokens=tokens, temperature=temperature, seed=seed)
     kept, generator = _Kept(), ModelGenerator(model, tokenizer)
-    most, number = _ROUNDS * int(np.ceil(rows * _SURPLUS)), -1
+    most_rounds, number = _ROUNDS * int(np.ceil(rows * _SURPLUS)), -1
     while (
-        len(kept.rows) < rows and (left := most - len(kept.rows) - sum(kept.dropped.values())) > 0
+        len(kept.rows) < rows
+        and (left := most_rounds - len(kept.rows) - sum(kept.dropped.values())) > 0
     ):
         # In rounds, so that what is kept so far is at hand when the sampling is interrupted.
         number += 1
         needed = min(int(np.ceil((rows - len(kept.rows)) * _SURPLUS)), _ROUND, left)
         drawn = [prompts[index] for index in rng.choice(len(prompts), size=needed, p=weights)]
         items = [
-            Item(id=str(at), task="replay", prompt=_asked(one, chat=chat), answer=".")
-            for at, one in enumerate(drawn)
+            Item(id=str(at), task="replay", prompt=_asked(tokens, chat=chat), answer=".")
+            for at, tokens in enumerate(drawn)
         ]
         probe = Probe(
             items, name="replay", rendering="chat" if chat else "plain", decoding=decoding
         )
         encoded = encode_prompts(probe, items, tokenizer, max_length=longest)
-        if number == 0 and all(one.unscored for one in encoded):
+        if number == 0 and all(tokens.unscored for tokens in encoded):
             raise ScoringError(f"no prompt can be generated from: {encoded[0].unscored}")
         fit = [
-            (one, each.context)
-            for one, each in zip(drawn, encoded, strict=True)
-            if not each.unscored
+            (prompt, tokens.context)
+            for prompt, tokens in zip(drawn, encoded, strict=True)
+            if not tokens.unscored
         ]
         kept.dropped["the prompt is too long"] += len(drawn) - len(fit)
         # A seed of its own for each round: an equal prompt would give an equal text.
@@ -207,16 +174,16 @@ def sample_replay(
             seed=seed + 1_000_003 * number,
             progress=_within(progress, kept, needed),
         )
-        for (prompt, _), made in zip(fit, texts, strict=True):
+        for (prompt, _), answer in zip(fit, texts, strict=True):
             if len(kept.rows) < rows:
-                text = made.text.strip() if chat else made.text.rstrip()
+                text = answer.text.strip() if chat else answer.text.rstrip()
                 if (
-                    made.truncated and not chat
+                    answer.truncated and not chat
                 ):  # plain text has no end of its own; its last whole sentence is one
-                    text = found[1] if (found := _SENTENCE.match(text)) else ""
+                    text = sentence[1] if (sentence := _SENTENCE.match(text)) else ""
                 reason = (
                     "cut at its length"
-                    if made.truncated and chat
+                    if answer.truncated and chat
                     else _reason(kept, prompt, text, forbidden)
                 )
                 if (
@@ -241,7 +208,7 @@ def sample_replay(
 def _within(
     progress: Callable[[int], None] | None, kept: _Kept, needed: int
 ) -> Callable[[int], None] | None:
-    """Return the progress within a round: as many of its texts count as were kept of the ones before."""
+    """As many texts of the round count as were kept of earlier ones."""
     if progress is None:
         return None
     report, before, dropped = progress, len(kept.rows), sum(kept.dropped.values())
@@ -250,7 +217,6 @@ def _within(
 
 
 def _reason(kept: _Kept, prompt: Prompt, text: str, forbidden: Sequence[Probe]) -> str:
-    """Return the reason to drop a text; empty if it is fit."""
     if loops(text):
         return "repeats itself"
     if "<think" in text or "</think" in text:
@@ -263,7 +229,6 @@ def _reason(kept: _Kept, prompt: Prompt, text: str, forbidden: Sequence[Probe]) 
 
 
 def _keep(kept: _Kept, prompt: Prompt, text: str, *, reason: str, chat: bool) -> None:
-    """Keep a text as a row, or count the reason why not."""
     if reason:
         kept.dropped[reason] += 1
         return
@@ -287,8 +252,8 @@ def _asked(prompt: Prompt, *, chat: bool) -> Any:
 
 
 def _weights(prompts: Sequence[Prompt], lost: Mapping[str, float] | None) -> Any:
-    """Return the probability of each prompt: categories by what was lost in them, and a floor for all alike."""
-    names = list(dict.fromkeys(one.category for one in prompts))
+    """Categories weigh by what was lost in them, above a floor."""
+    names = list(dict.fromkeys(prompt.category for prompt in prompts))
     total = sum((lost or {}).get(name, 0.0) for name in names)
     floor = _FLOOR if total > 0 else 1.0
     share = {
@@ -296,6 +261,6 @@ def _weights(prompts: Sequence[Prompt], lost: Mapping[str, float] | None) -> Any
         + ((1 - floor) * (lost or {}).get(name, 0.0) / total if total > 0 else 0.0)
         for name in names
     }
-    number = Counter(one.category for one in prompts)
-    weights = np.array([share[one.category] / number[one.category] for one in prompts])
+    number = Counter(prompt.category for prompt in prompts)
+    weights = np.array([share[prompt.category] / number[prompt.category] for prompt in prompts])
     return weights / weights.sum()

@@ -11,5 +11,6 @@
     trackers, run_output    rows and alerts; lines, table, report.html, and a command of the user's
     follow                  the same from another process, checkpoint by checkpoint, read while they may vanish
 
-Read `run` first, then `watch`: it needs no trainer. A look is one evaluation of the probe during a run.
+Read `run` first, then `watch`: it needs no trainer. A look is one evaluation of the probe during a
+run.
 """

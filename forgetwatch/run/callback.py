@@ -7,27 +7,30 @@
     on_save            the look of a save that was not announced; the history goes into the checkpoint
     on_train_end       the last look, if an early stop has left it out; the page and the table
 
-The sinks of a look are the trackers, the guard, the command and the page (`_look`). The metrics, listed in
-`report.tracker_rows`, reach every tracker that the trainer reports to, in a row of their own. The training is left as
-it would have been: weights, losses and random numbers are bitwise those of a run without the callback.
+The sinks of a look are the trackers, the guard, the command and the page (`_look`). The metrics,
+listed in `report.tracker_rows`, reach every tracker that the trainer reports to, in a row of their
+own. The training is left as it would have been: weights, losses and random numbers are bitwise
+those of a run without the callback.
 
-The baseline of a run that resumes is that of the run folder, if it is of the run that the trainer's state names, else
-the copy in the checkpoint, else the one that the user names (`baseline`). The trainer's state follows every checkpoint
-to any machine, and names the run and its decision.
+The baseline of a run that resumes is that of the run folder, if it is of the run that the trainer's
+state names, else the copy in the checkpoint, else the one that the user names (`baseline`). The
+trainer's state follows every checkpoint to any machine, and names the run and its decision.
 
-A failure after the baseline is logged and counted, and the training continues, unless the run is strict. In a training
-of several processes all make the same calls; only the main process writes and logs.
+A failure after the baseline is logged and counted, and the training continues, unless the run is
+strict. In a training of several processes all make the same calls; only the main process writes and
+logs.
 
-**The trainer.** Everything that is read from a trainer: itself, its fitness for a watched run, its checkpoints and its
-examples.
+**The trainer.** Everything that is read from a trainer: itself, its fitness for a watched run, its
+checkpoints and its examples.
 
     find it      calling_trainer, resume_checkpoint
     check it     check_trainer, check_choice, chosen_by
     use it       tokenizer_of, evaluation_weights, token_budget, epoch_steps
     its probe    default_probe; held_out searches for its questions in the training examples
 
-Nothing here writes to the trainer. A question that is trained on shows nothing about forgetting. Only exact matches are
-searched for here; `forgetwatch probe check --train` also finds questions that share a run of words.
+Nothing here writes to the trainer. A question that is trained on shows nothing about forgetting.
+Only exact matches are searched for here; `forgetwatch probe check --train` also finds questions
+that share a run of words.
 """
 
 from __future__ import annotations
@@ -54,9 +57,9 @@ from transformers import (
 
 from forgetwatch.errors import LostBaselineError, WatchError
 from forgetwatch.probe import Probe, combine
-from forgetwatch.probes.checking import Overlap, exact_overlap, training_text
 from forgetwatch.probes.ladder import TRIED, at_levels, described_levels, is_pool
 from forgetwatch.probes.named import load_probe, load_tasks
+from forgetwatch.probes.overlap import Overlap, exact_overlap, training_text
 from forgetwatch.probes.shipped_probes import STRATA, stratified
 from forgetwatch.progress import Done, Failures, Progress, log, shown
 from forgetwatch.report.card import CARD, write_card
@@ -86,12 +89,14 @@ from forgetwatch.run.schedule import (
 )
 from forgetwatch.run.trackers import TrainerLogger, composite_row, look_row
 from forgetwatch.run.watch import Watch
-from forgetwatch.run_folder.description import CARRIED, GuardFinding, TaskFigure, logged_figure
+from forgetwatch.run_folder.description import CARRIED, GuardFinding
+from forgetwatch.run_folder.task_figure import TaskFigure, logged_figure
 from forgetwatch.scoring.adapters import adapter_start, adapters_off
+from forgetwatch.scoring.cached_score import score_checkpoint
 from forgetwatch.scoring.generation import check_generated, generation_obstacle
 from forgetwatch.scoring.model import CPU_TOKENS, CUDA_TOKENS, random_states
-from forgetwatch.scoring.model_loading import model_fingerprint, score_checkpoint
 from forgetwatch.scoring.processes import on_main_process, rank, world_size
+from forgetwatch.scoring.weights_identity import model_fingerprint
 from forgetwatch.snapshot import Snapshot, read_snapshot
 
 STATE: Final = "forgetwatch"
@@ -118,9 +123,10 @@ _REPORTED: Final = 1_000
 
 
 def calling_trainer() -> Trainer | None:
-    """Return the trainer whose event is being handled.
+    """Find the trainer whose event is being handled.
 
-    The nearest `self` up the call stack that is one; None outside.
+    Returns:
+        The nearest `self` up the call stack that is a trainer, or None.
     """
     return next(
         (owner for local in _frames() if isinstance(owner := local.get("self"), Trainer)), None
@@ -128,18 +134,23 @@ def calling_trainer() -> Trainer | None:
 
 
 def resume_checkpoint() -> Path | None:
-    """Return the checkpoint folder that the trainer's `train` resumes from; None for a fresh start."""
-    given = (
+    """Find the checkpoint that `train` resumes from.
+
+    Returns:
+        The folder, or None for a fresh start.
+    """
+    argument = (
         local.get("resume_from_checkpoint")
         for local in _frames()
         if isinstance(local.get("self"), Trainer)
     )
-    return next((Path(path) for path in given if isinstance(path, (str, os.PathLike))), None)
+    return next((Path(path) for path in argument if isinstance(path, (str, os.PathLike))), None)
 
 
 def _frames() -> Iterator[Mapping[str, Any]]:
-    # There is no public way: a callback is handed the model, the arguments and the state, but neither the trainer nor
-    # the checkpoint that it resumes from. Both are locals of the methods that fire the event.
+    # There is no public way: a callback is handed the model, the arguments and the state, but
+    # neither the trainer nor the checkpoint that it resumes from. Both are locals of the methods
+    # that fire the event.
     frame = sys._getframe(1)
     while frame is not None:
         yield frame.f_locals
@@ -147,25 +158,29 @@ def _frames() -> Iterator[Mapping[str, Any]]:
 
 
 def training_settings(trainer: Trainer) -> dict[str, Any]:
-    """Return what advice on another training asks for: trainer, rate, rows, adapter, and weight of `RetentionLoss`.
+    """Settings on which advice on another training depends.
+
+    Trainer, rate, rows, adapter, and weight of `RetentionLoss`; None where unknown.
 
     None where there is none, or it is unknown.
     """
     adapters = getattr(trainer.model, "peft_config", None) or {}
-    kinds = [getattr(getattr(one, "peft_type", None), "value", None) for one in adapters.values()]
+    kinds = [
+        getattr(getattr(adapter, "peft_type", None), "value", None) for adapter in adapters.values()
+    ]
     weight, rows = (
         getattr(getattr(trainer, "retention", None), "weight", None),
         trainer.train_dataset,
     )
     return {
         "trainer": next(
-            one.__name__
-            for one in type(trainer).__mro__
-            if one.__module__.split(".")[0] in ("trl", "transformers")
+            base_class.__name__
+            for base_class in type(trainer).__mro__
+            if base_class.__module__.split(".")[0] in ("trl", "transformers")
         ),
         "learning_rate": trainer.args.learning_rate,
         "rows": len(rows) if isinstance(rows, Sized) else None,
-        "adapter": next((str(kind) for kind in kinds if kind), None),
+        "adapter": next((str(adapter_kind) for adapter_kind in kinds if adapter_kind), None),
         "retention": float(weight) if isinstance(weight, int | float) and weight > 0 else None,
     }
 
@@ -173,16 +188,21 @@ def training_settings(trainer: Trainer) -> dict[str, Any]:
 def check_trainer(
     trainer: Trainer, args: TrainingArguments, *, own: type[TrainerCallback], composite: str | None
 ) -> None:
-    """Raise a WatchError before the first step if a callback of the class `own` cannot watch the run of a trainer."""
+    """Refuse a trainer whose run cannot be watched.
+
+    Before the first step; `own` is the class of the callback.
+    """
     best = args.metric_for_best_model or ""
     if composite is None and best.endswith("/composite"):
         raise WatchError(
-            f"metric_for_best_model={best!r} needs composite='...': the metric of the trainer's own evaluation that "
+            f"metric_for_best_model={best!r} needs composite='...': the metric of the trainer's "
+            "own evaluation that "
             "is combined with what is kept"
         )
     if chosen_by(args) and best.endswith("/retention"):
         raise WatchError(
-            f"metric_for_best_model={best!r} counts lucky answers that flip as lost; choose by 'forget/all/kept'"
+            f"metric_for_best_model={best!r} counts lucky answers that flip as lost; choose by "
+            "'forget/all/kept'"
         )
     callbacks = trainer.callback_handler.callbacks
     own_positions = [
@@ -190,10 +210,12 @@ def check_trainer(
     ]
     if len(own_positions) > 1:
         raise WatchError(
-            f"the trainer has {len(own_positions)} ForgetWatchCallbacks, and a run has one; put all items into one "
+            f"the trainer has {len(own_positions)} ForgetWatchCallbacks, and a run has one; put "
+            "all items into one "
             "probe"
         )
-    # Callbacks run in the order of the list, and early stopping reads the metric that this one adds.
+    # Callbacks run in the order of the list, and early stopping reads the metric that this one
+    # adds.
     stops = [
         position
         for position, callback in enumerate(callbacks)
@@ -214,24 +236,28 @@ def check_trainer(
     )
     if split > 1:
         raise WatchError(
-            f"each text is split over {split} processes (context or sequence parallel), and a probe's items need whole "
+            f"each text is split over {split} processes (context or sequence parallel), and a "
+            "probe's items need whole "
             "texts; score the checkpoints in a process of their own instead"
         )
 
 
 def check_choice(args: TrainingArguments, *, right: int) -> None:
-    """Raise a WatchError if the best checkpoint is chosen by what is kept, and nothing can be kept."""
+    """Refuse a best checkpoint chosen by what is kept, without any."""
     if chosen_by(args) and right == 0:
         raise WatchError(
-            f"metric_for_best_model={args.metric_for_best_model!r}: no answer of the baseline is right, so that none "
-            "can be kept; choose by another metric, or take a probe of which the model knows something"
+            f"metric_for_best_model={args.metric_for_best_model!r}: no answer of the baseline "
+            "is right, so that none "
+            "can be kept; choose by another metric, or take a probe of which the model knows "
+            "something"
         )
 
 
 def chosen_by(args: TrainingArguments) -> str | None:
-    """Return the key of the number of forgetwatch by which the trainer chooses its best checkpoint.
+    """Key of the number by which the best checkpoint is chosen.
 
-    None if it does not.
+    Returns:
+        The key, or None if it is none of forgetwatch's.
     """
     # As the trainer completes it.
     key = "eval_" + (args.metric_for_best_model or "").removeprefix("eval_")
@@ -239,7 +265,10 @@ def chosen_by(args: TrainingArguments) -> str | None:
 
 
 def tokenizer_of(kwargs: Mapping[str, Any]) -> Any:
-    """Return the tokenizer among an event's arguments, which must have one; that of the processor if there is one."""
+    """Tokenizer among an event's arguments.
+
+    That of the processor if there is one.
+    """
     processing_class = kwargs.get("processing_class")
     if processing_class is None:
         raise WatchError("the trainer has no tokenizer; pass processing_class=tokenizer to it")
@@ -248,7 +277,10 @@ def tokenizer_of(kwargs: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def evaluation_weights(optimizer: Any) -> Iterator[None]:
-    """Put the weights in place that a schedule-free optimizer evaluates with, and afterwards those that it trains."""
+    """Put a schedule-free optimizer's evaluation weights in place.
+
+    Afterwards the trained weights return.
+    """
     inner = optimizer
     while (
         wrapped := getattr(inner, "optimizer", None)
@@ -265,9 +297,10 @@ def evaluation_weights(optimizer: Any) -> Iterator[None]:
 
 
 def token_budget(args: TrainingArguments, examples: Any) -> int | None:
-    """Return the tokens of a batch with which a look needs no more memory than a training step.
+    """Tokens of a batch that needs no more memory than a step.
 
-    None if nothing gives a length.
+    Returns:
+        The tokens, or None if nothing gives a length.
     """
     # SFT, DPO and others of TRL bound the texts by the first, RL by the second.
     bounds = (getattr(args, name, None) for name in ("max_length", "max_completion_length"))
@@ -281,9 +314,13 @@ def token_budget(args: TrainingArguments, examples: Any) -> int | None:
 
 
 def step_tokens(args: TrainingArguments, examples: Any) -> float | None:
-    """Return the tokens of an optimizer step in one process, from examples of all places; None if they do not tell.
+    """Tokens of an optimizer step in one process.
 
-    Of online methods the examples are prompts alone, and a step takes what generating takes.
+    From examples of all places. Of online methods the examples are prompts alone, and a step takes
+    what generating takes.
+
+    Returns:
+        The tokens, or None if the examples do not show them.
     """
     # CPO and ORPO have a length of completions too, which are those of the data.
     if hasattr(args, "max_completion_length") and hasattr(args, "temperature"):
@@ -301,18 +338,19 @@ def step_tokens(args: TrainingArguments, examples: Any) -> float | None:
 
 
 def _tokens(example: Mapping[str, Any]) -> int:
-    """Return the tokens that are read of one example.
-
-    0 if it has no token ids. Each answer of a pair is read after the prompt.
-    """
-    whole = sum(len(example[name]) for name in _WHOLE if example.get(name) is not None)
+    # 0 if the example has no token ids. Each answer of a pair is read after the prompt.
+    answers_length = sum(len(example[name]) for name in _WHOLE if example.get(name) is not None)
     answers = [len(example[name]) for name in _ANSWERS if example.get(name) is not None]
     prompt = example.get("prompt_ids")
-    return whole + sum(answers) + (0 if prompt is None else len(answers) * len(prompt))
+    return answers_length + sum(answers) + (0 if prompt is None else len(answers) * len(prompt))
 
 
 def epoch_steps(args: TrainingArguments, batches: Any) -> int | None:
-    """Return the optimizer steps of an epoch; None if the training data have no length."""
+    """Optimizer steps of an epoch.
+
+    Returns:
+        The steps, or None if the training data have no length.
+    """
     try:
         return max(1, math.ceil(len(batches) / args.gradient_accumulation_steps))
     except (TypeError, NotImplementedError):  # a stream
@@ -320,7 +358,7 @@ def epoch_steps(args: TrainingArguments, batches: Any) -> int | None:
 
 
 def _longest(examples: Any) -> int:
-    """Return the tokens of the longest of the first examples; 0 if they cannot be indexed."""
+    # 0 if the examples cannot be indexed.
     try:
         count = min(len(examples), _EXAMPLES)
         return max((len(examples[row]["input_ids"]) for row in range(count)), default=0)
@@ -331,9 +369,11 @@ def _longest(examples: Any) -> int:
 def held_out(
     probe: Probe, examples: Any, tokenizer: Any, *, seconds: float = SEARCH_SECONDS
 ) -> Overlap | None:
-    """Return the questions of the probe in the training examples; None if the examples cannot be indexed.
+    """Find questions of the probe in the training examples.
 
-    Examples that were tokenized are decoded again.
+    Returns:
+        The questions, or None if the examples cannot be indexed. Tokenized examples are decoded
+        again.
     """
     try:
         rows = len(examples)
@@ -365,17 +405,20 @@ def _texts(examples: Any, rows: int, tokenizer: Any, progress: Progress | None) 
 def default_probe(
     tokenizer: Any, *, fast: bool, obstacle: str = "", fingerprint: str | None = None
 ) -> tuple[Probe, str]:
-    """Return the default probe and the reason for it: `standard`, with `strata` if generating is possible and cheap.
+    """Default probe, and the reason for the choice.
+
+    `standard`, with `strata` if generating is possible and cheap.
 
     Args:
         tokenizer: The tokenizer; `strata` needs its chat template.
         fast: True if generating is cheap: the model is on a GPU.
         obstacle: Reason why the model cannot generate; empty if it can.
-        fingerprint: Fingerprint of the probe of a resumed run, which keeps it on any machine; None otherwise.
+        fingerprint: Fingerprint of the probe of a resumed run, which keeps it on any machine; None
+            otherwise.
     """
     scored = load_probe("standard")
-    both = combine(scored, load_probe(STRATA))
-    for probe in (scored, both):
+    combined = combine(scored, load_probe(STRATA))
+    for probe in (scored, combined):
         if probe.fingerprint == fingerprint:
             return probe, "the run's own"
     if not getattr(tokenizer, "chat_template", None):
@@ -387,11 +430,11 @@ def default_probe(
         )
     if not fast:
         return scored, "without strata, whose answers take too long to generate on this machine"
-    return both, "answers of strata are generated if max_overhead allows it"
+    return combined, "answers of strata are generated if max_overhead allows it"
 
 
 def stateful(state: TrainerState) -> dict[str, Any]:
-    """Return the part of the trainer's state that belongs to callbacks."""
+    """Part of the trainer's state that belongs to callbacks."""
     return cast(
         dict[str, Any], state.stateful_callbacks
     )  # annotated as a list, a dict from construction on
@@ -406,7 +449,10 @@ _STOPPED: Final = 130
 
 
 def best_step(state: TrainerState) -> int | None:
-    """Return the step of the best checkpoint, whose folder names it; the best evaluation may be of a later step."""
+    """Step of the best checkpoint, whose folder names the step.
+
+    The best evaluation may be of a later step.
+    """
     number = Path(state.best_model_checkpoint or "").name.rpartition("-")[2]
     return int(number) if number.isdecimal() else state.best_global_step
 
@@ -415,42 +461,52 @@ class ForgetWatchCallback(TrainerCallback):
     """Evaluates a probe before and during training, and logs what was forgotten and gained.
 
     Args:
-        probe: A probe, its name, or the path of one. By default `standard`, and `strata` if the tokenizer has a
-            chat template and generating is cheap (a GPU) and possible (not for a sharded model or prompt learning).
-        probes: In place of `probe` a probe for each task of a sequence of trainings, by the name of the task, or the
-            folder of a benchmark: ``{"base": "standard", "task1": "a.csv"}``. The name becomes the category of its
-            questions, but for `base`. See `probes.categories`.
+        probe: A probe, its name, or the path of one. By default `standard`, and `strata` if the
+            tokenizer has a chat template and generating is cheap (a GPU) and possible (not for a
+            sharded model or prompt learning).
+        probes: In place of `probe` a probe for each task of a sequence of trainings, by the name of
+            the task, or the folder of a benchmark: ``{"base": "standard", "task1": "a.csv"}``. The
+            name becomes the category of its questions, but for `base`. See `probes.categories`.
         every: Schedule of the looks; see `run.schedule`.
-        max_overhead: Share of the training's time that the looks after the baseline may take, 0 to 1, or a minute if
-            that is more. Before the baseline it is decided which items are evaluated, a prefix of the probe, and which
-            looks of the default schedule are taken; after ten steps looks are dropped if they take far longer. None or
-            0: all looks evaluate all items.
-        items: Number of items that are evaluated, the first ones of the probe; by default `max_overhead` decides.
-        baseline: Reference instead of the model at the start: a snapshot, the path of one, or a model id or checkpoint
-            folder, which is then scored. A resumed run needs it only if its own baseline is lost.
-        lineage: The earlier training that this one continues: its output_dir or checkpoint. Losses then count against
-            the base of the first training, and against the start of this one. By default it is found by the
-            model in memory or its folder; False turns it off. A model that was copied, cast or quantised has to have it
-            named.
-        guard: Reaction to an alarm or a loss beyond the bounds: ``warn``, ``save``, ``stop``, ``rollback`` (stops, and
-            loads the last saved checkpoint whose look did not fail), or a `Guard` with other bounds; the name or file
-            of a policy, which then decides and names its reaction; None for no guard, and no line on alarms.
-        on_look: A command that is started after each look, the first included, without a shell; training does not wait
-            for it. ``{step}``, ``{checkpoint}`` and ``{folder}`` are filled in. A command that names the checkpoint is
-            started only at saves, once the checkpoint is written.
-        task: Questions of the new task, a probe or the name or path of one: their share of right answers at each look
-            is shown beside the loss, and they are never counted as forgotten. By default the trainer's own figure is.
-        composite: A metric of the trainer's evaluation, from 0 to 1 and higher for better: its harmonic mean with
-            what is kept is ``eval_forget/all/composite``, for choosing the best checkpoint.
+        max_overhead: Share of the training's time that the looks after the baseline may take, 0 to
+            1, or a minute if that is more. Before the baseline it is decided which items are
+            evaluated, a prefix of the probe, and which looks of the default schedule are taken;
+            after ten steps looks are dropped if they take far longer. None or 0: all looks evaluate
+            all items.
+        items: Number of items that are evaluated, the first ones of the probe; by default
+            `max_overhead` decides.
+        baseline: Reference instead of the model at the start: a snapshot, the path of one, or a
+            model id or checkpoint folder, which is then scored. A resumed run needs it only if its
+            own baseline is lost.
+        lineage: The earlier training that this one continues: its output_dir or checkpoint. Losses
+            then count against the base of the first training, and against the start of this one. By
+            default it is found by the model in memory or its folder; False turns it off. A model
+            that was copied, cast or quantised has to have it named.
+        guard: Reaction to an alarm or a loss beyond the bounds: ``warn``, ``save``, ``stop``,
+            ``rollback`` (stops, and loads the last saved checkpoint whose look did not fail), or a
+            `Guard` with other bounds; the name or file of a policy, which then decides and names
+            its reaction; None for no guard, and no line on alarms.
+        on_look: A command that is started after each look, the first included, without a shell;
+            training does not wait for it. ``{step}``, ``{checkpoint}`` and ``{folder}`` are filled
+            in. A command that names the checkpoint is started only at saves, once the checkpoint is
+            written.
+        task: Questions of the new task, a probe or the name or path of one: their share of right
+            answers at each look is shown beside the loss, and they are never counted as forgotten.
+            By default the trainer's own figure is.
+        composite: A metric of the trainer's evaluation, from 0 to 1 and higher for better: its
+            harmonic mean with what is kept is ``eval_forget/all/composite``, for choosing the best
+            checkpoint.
         log: ``counts`` for five numbers of all items and two of each category, and the one of
-            `metric_for_best_model`; ``full`` for every number of every group and the drift. See `report.tracker_rows`.
-        share_text: True to send questions and answers to the trackers. By default they stay in the run folder.
-        model_card: True to write the result into ``README.md`` of the output_dir at the end of the run, as a section of
-            the model card.
-        strict: True to stop the run when a look fails. By default the failure is logged once, and training continues; a
-            baseline that fails always stops the run, before its first step.
-        drift: True to measure at each look how far the model is from that of the start, on short texts that the latter
-            generated (`run.drift`). None: with ``log="full"`` alone.
+            `metric_for_best_model`; ``full`` for every number of every group and the drift. See
+            `report.tracker_rows`.
+        share_text: True to send questions and answers to the trackers. By default they stay in the
+            run folder.
+        model_card: True to write the result into ``README.md`` of the output_dir at the end of the
+            run, as a section of the model card.
+        strict: True to stop the run when a look fails. By default the failure is logged once, and
+            training continues; a baseline that fails always stops the run, before its first step.
+        drift: True to measure at each look how far the model is from that of the start, on short
+            texts that the latter generated (`run.drift`). None: with ``log="full"`` alone.
 
     Raises:
         ProbeError: If the probe cannot be loaded.
@@ -539,18 +595,26 @@ class ForgetWatchCallback(TrainerCallback):
 
     @property
     def watch(self) -> Watch | None:
-        """The measurements of the run; None before its training."""
+        """The measurements of the run.
+
+        Returns:
+            The watch, or None before its training.
+        """
         return self._watch
 
     def attach(self, trainer: Trainer) -> None:
-        """Name the trainer whose trackers get the numbers; by default the one that the callback is passed to."""
+        """Name the trainer whose trackers get the numbers.
+
+        By default the trainer that has the callback.
+        """
         self._attached = trainer
 
     def on_train_begin(  # noqa: C901
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Take the baseline, or restore that of a resumed run."""
-        # An attached trainer comes first, unless another one is training: the event names its arguments.
+        # An attached trainer comes first, unless another one is training: the event names its
+        # arguments.
         is_attached = self._attached is not None and self._attached.args is args
         trainer = self._attached if is_attached else calling_trainer() or self._attached
         if trainer is None:
@@ -613,7 +677,8 @@ class ForgetWatchCallback(TrainerCallback):
             self._log(line)
         if self.guard is not None and self.guard.action != "warn" and args.save_strategy == "best":
             self._log(
-                f"guard={self.guard.action!r} requests checkpoints, and save_strategy='best' overrules it"
+                f"guard={self.guard.action!r} requests checkpoints, and save_strategy='best' "
+                "overrules it"
             )
 
     def on_step_begin(
@@ -657,7 +722,10 @@ class ForgetWatchCallback(TrainerCallback):
         metrics: dict[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Add the numbers to the trainer's own metrics, by which it chooses the best checkpoint."""
+        """Add the numbers to the trainer's own metrics.
+
+        The trainer chooses the best checkpoint by these.
+        """
         run, step = self._run, state.global_step
         # After the training the model may have other weights, which do not belong to this step.
         if metrics is None or run is None or self._ended or run.baseline is None:
@@ -670,7 +738,8 @@ class ForgetWatchCallback(TrainerCallback):
             # The trainer stops if the metric that it chooses by is missing.
             step = max(run.comparisons)
             self._log(
-                f"no look at step {state.global_step}; the best checkpoint is chosen by the look before"
+                f"no look at step {state.global_step}; the best checkpoint is chosen by the "
+                "look before"
             )
         with self._failures.tolerate("adding the look to the evaluation", step=step):
             # In place: the trainer reads the metric of the best checkpoint from this dict.
@@ -691,7 +760,7 @@ class ForgetWatchCallback(TrainerCallback):
         logs: dict[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Log the figure of the new task that the trainer has just logged, if this step has a look."""
+        """Log the trainer's new figure, if this step has a look."""
         run = self._run
         # A row of the looks' own comes here too.
         if self._ended or logs is None or any(key.startswith(PREFIX) for key in logs):
@@ -705,11 +774,12 @@ class ForgetWatchCallback(TrainerCallback):
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Evaluate the probe if a look is due at this save, and copy the history of the run into the checkpoint."""
+        """Evaluate if a look is due, and copy the history."""
         run, step = self._run, state.global_step
         if run is None:
             return
-        # A save at the end of an epoch is not announced in on_step_end, so that its look is still missing.
+        # A save at the end of an epoch is not announced in on_step_end, so that its look is still
+        # missing.
         if run.due(step, at_save=True):
             self._look(state, control, kwargs)
         with self._failures.tolerate("noting what was saved", step=step):
@@ -724,7 +794,7 @@ class ForgetWatchCallback(TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Show the table, after the last look if an early stop has left that out."""
+        """Show the table, after a last look if one was left out."""
         run, step = self._run, state.global_step
         if run is None or self._watch is None or self._trainer is None or self._budget is None:
             return
@@ -767,7 +837,7 @@ class ForgetWatchCallback(TrainerCallback):
             run.close()
 
     def _prepare(self, watch: Watch, budget: Budget, kwargs: dict[str, Any]) -> None:
-        """Search the training examples, find the earlier trainings, and decide items and looks."""
+        # Search the training examples, find the earlier trainings, and decide items and looks.
         run, model, tokenizer = watch.run, kwargs["model"], tokenizer_of(kwargs)
         trainer, overlap = self._trainer, None
         examples = None if trainer is None else trainer.train_dataset
@@ -780,26 +850,26 @@ class ForgetWatchCallback(TrainerCallback):
             tokens = on_main_process(
                 lambda: None if trainer is None else step_tokens(trainer.args, examples)
             )
-        named, first = self._named_baseline(run.probe), self._first
-        setting = self.lineage if first is None else False
-        line = join_lineage(run, model, tokenizer, setting=setting, counts=named is None)
-        if first is not None:
+        named_baseline, first_base = self._named_baseline(run.probe), self._first
+        setting = self.lineage if first_base is None else False
+        line = join_lineage(run, model, tokenizer, setting=setting, counts=named_baseline is None)
+        if first_base is not None:
             line = "another training of this trainer: a run of its own, with the baseline of the first one's start"
-            if first.lineage is not None:
-                run.descend(first.lineage)
+            if first_base.lineage is not None:
+                run.descend(first_base.lineage)
         if line:
             self._log(line)
-        if named is not None:
-            run.adopt(named, None if first is None else first.null)
+        if named_baseline is not None:
+            run.adopt(named_baseline, None if first_base is None else first_base.null)
         is_off = adapter_start(model, continued=run.continued).is_off
         with adapters_off(model) if is_off else nullcontext():
-            again = 2 if is_off else 1
+            repeats = 2 if is_off else 1
             self._decide(
-                watch, budget, model, tokenizer, tokens, after=0, again=again, overlap=overlap
+                watch, budget, model, tokenizer, tokens, after=0, again=repeats, overlap=overlap
             )
 
     def _answers(self, probe: Probe, kwargs: dict[str, Any]) -> Snapshot:
-        """Return the answers of the model at the start to questions that decide what the run asks."""
+        # The answers decide which questions the run evaluates.
         model, trainer = kwargs["model"], self._trainer
         with random_states(), adapters_off(model) if adapter_start(model).is_off else nullcontext():
             examples = None if trainer is None else trainer.train_dataset
@@ -817,17 +887,17 @@ class ForgetWatchCallback(TrainerCallback):
     def _fitted(
         self, probe: Probe, memory: Mapping[str, Any] | None, kwargs: dict[str, Any]
     ) -> Probe:
-        """Return a ladder at the levels of the run that resumes, of the first base, or that suit the model."""
+        # The levels of the run that resumes, of the first base, or levels that suit the model.
         if not is_pool(probe):
             return probe
         if memory or self._reference is not None:
-            made = (memory or {}).get("made") or (
+            metadata = (memory or {}).get("made") or (
                 self._reference.meta if isinstance(self._reference, Snapshot) else {}
             )
         else:
             lineage = on_main_process(lambda: found_lineage(kwargs["model"], self.lineage))
-            made = {} if lineage is None or lineage.first is None else lineage.first.meta
-        earlier = str((made.get("probe") or {}).get("name"))
+            metadata = {} if lineage is None or lineage.first is None else lineage.first.meta
+        earlier = str((metadata.get("probe") or {}).get("name"))
         if described_levels(earlier):
             return load_probe(earlier)
         fitted = at_levels(probe, lambda tried: self._answers(tried, kwargs))
@@ -840,14 +910,15 @@ class ForgetWatchCallback(TrainerCallback):
         return load_probe(name)
 
     def _begin(self, watch: Watch, kwargs: dict[str, Any]) -> None:
-        """Take the first look, and make the measurements that are made only once."""
+        # Some measurements are made only once, here.
         run, model, tokenizer = watch.run, kwargs["model"], tokenizer_of(kwargs)
         look = watch.take(model, tokenizer, step=0)
         if look.unstored is not None:  # known before the first step
             raise look.unstored
         if run.leave_unlike_lineage():
             self._log(
-                "its answers are not those of that training's end: it is not counted as a stage of that model; "
+                "its answers are not those of that training's end: it is not counted as a stage "
+                "of that model; "
                 "lineage=... names it if it is one, such as after quantising"
             )
 
@@ -860,53 +931,56 @@ class ForgetWatchCallback(TrainerCallback):
         *,
         checkpoint: Path | None,
     ) -> bool:
-        """Restore the baseline and the looks of the run, and return whether their number is decided for good.
-
-        A WatchError if no source has the baseline.
-        """
+        # True if the number of looks is decided for good. Without a source of the baseline this is
+        # a WatchError.
         run, memory, step = watch.run, _memory(state), state.global_step
-        known: Mapping[str, Any] = memory or {}
+        memory_of_run: Mapping[str, Any] = memory or {}
         # The folder of the trainer may be on another path than that of the checkpoint.
         folders = [
             run.folder.carried(step),
             *([checkpoint / CARRIED] if checkpoint is not None else []),
         ]
         # Before any file is touched: restoring may move the folder of another run aside.
-        run.check_probe(known.get("made", {"probe": {"fingerprint": None}}))
-        found: dict[str, Any] = {
-            "run": known.get("run"),
+        run.check_probe(memory_of_run.get("made", {"probe": {"fingerprint": None}}))
+        known_arguments: dict[str, Any] = {
+            "run": memory_of_run.get("run"),
             "step": step,
             "carried": list(dict.fromkeys(folders)),
-            "decision": Decision.of(known),
-            "completions": known.get("completions"),
+            "decision": Decision.of(memory_of_run),
+            "completions": memory_of_run.get("completions"),
             "findings": [
-                one
-                for stored in known.get("tripped", ())
-                if (one := GuardFinding.of(stored)) is not None
+                finding
+                for stored in memory_of_run.get("tripped", ())
+                if (finding := GuardFinding.of(stored)) is not None
             ],
         }
         try:
             if memory is None:
                 raise LostBaselineError("the checkpoint names no baseline")
-            watch.resume(**found)
+            watch.resume(**known_arguments)
         except LostBaselineError:
-            named = self._named_baseline(run.probe)
-            if named is None and memory is None:
+            named_baseline = self._named_baseline(run.probe)
+            if named_baseline is None and memory is None:
                 raise WatchError(
-                    f"the run resumes at step {step}, and its checkpoint names no baseline: it was begun without "
-                    "forgetwatch; name the model that it began with (baseline=...), start it anew, or resume without "
+                    f"the run resumes at step {step}, and its checkpoint names no baseline: it "
+                    "was begun without "
+                    "forgetwatch; name the model that it began with (baseline=...), start it "
+                    "anew, or resume without "
                     "the callback"
                 ) from None
-            if named is None:
+            if named_baseline is None:
                 raise
-            run.check_probe(named.meta)
-            named = run.in_order(named)
+            run.check_probe(named_baseline.meta)
+            named_baseline = run.in_order(named_baseline)
             self._log("the run's own baseline is gone; it is replaced by the one that was named")
             # A step that no look of this run has.
-            watch.resume(baseline=replace(named, meta={**named.meta, "step": -1}), **found)
+            watch.resume(
+                baseline=replace(named_baseline, meta={**named_baseline.meta, "step": -1}),
+                **known_arguments,
+            )
         for note in run.notes:
             self._log(note)
-        self._resume_guard(run, known.get("stopped"), step)
+        self._resume_guard(run, memory_of_run.get("stopped"), step)
         if run.decision is not None:
             return True
         # Of a run that was begun otherwise there is none.
@@ -914,16 +988,14 @@ class ForgetWatchCallback(TrainerCallback):
         return False
 
     def _is_same_run(self, earlier: Run, state: TrainerState, kwargs: dict[str, Any]) -> bool:
-        """Return True if a second train() goes on with a run, or tries its start again with the same weights."""
+        # A second train() continues a run, or tries its start again with the same weights.
         if state.global_step > 0:
             return True
         return not self._ended and known_fingerprint(kwargs["model"]) == earlier.started_with
 
     def _restart(self, run: Run, step: int) -> bool:
-        """Train the same run again: from a checkpoint, or with a smaller batch. The baseline and the decision stay.
-
-        Return whether the number of looks is decided for good.
-        """
+        # From a checkpoint, or with a smaller batch. The baseline and the decision stay. True if
+        # the number of looks is decided for good.
         on_main_process(lambda: run.folder.claim(on_wait=log))
         stopped = run.stopped
         run.forget_after(step)
@@ -931,7 +1003,7 @@ class ForgetWatchCallback(TrainerCallback):
         return run.budget is not None and run.budget.is_final
 
     def _resume_guard(self, run: Run, stopped: Any, step: int) -> None:
-        """Log that the guard has stopped the run before, and stop it again unless that is overridden."""
+        # The guard has stopped the run before, and stops it again unless that is overridden.
         run.stopped = None
         if type(stopped) is not int or stopped > step:
             return
@@ -939,14 +1011,17 @@ class ForgetWatchCallback(TrainerCallback):
             self.guard is not None and self.guard.action in STOPS and not self.guard.override
         )
         run.stopped = stopped if self._stops_again else None
-        found = [finding for finding in run.findings if finding.step == stopped]
-        self._log(run_output.stopped_line(stopped, found=found, stops_again=self._stops_again))
+        findings = [finding for finding in run.findings if finding.step == stopped]
+        self._log(
+            run_output.stopped_line(stopped, findings=findings, stops_again=self._stops_again)
+        )
 
     def _stop_again(self, control: TrainerControl) -> None:
-        """End a training whose run the guard has stopped before, without a checkpoint."""
+        # Without a checkpoint.
         if self._stops_again:
             control.should_training_stop = True
-            # A job that is started again and again would go on by a step each time, and replace all checkpoints.
+            # A job that is started again and again would go on by a step each time, and replace all
+            # checkpoints.
             control.should_save = False
 
     def _decide(
@@ -961,11 +1036,8 @@ class ForgetWatchCallback(TrainerCallback):
         again: int = 1,
         overlap: Overlap | None = None,
     ) -> None:
-        """Decide items and looks before anything is measured, and log what they cost.
-
-        `tokens` are those of a training step in one process, None if they are not known; the first items are measured
-        `again` so many times after the baseline.
-        """
+        # Before anything is measured. `tokens` are those of a training step in one process; the
+        # first items are measured `again` so many times after the baseline.
         run = watch.run
         trial = watch.time_start(
             model, tokenizer, items=self.items, weights=run.started_with if again == 1 else None
@@ -977,29 +1049,31 @@ class ForgetWatchCallback(TrainerCallback):
             self.items is not None or budget.overhead is None
         )  # measured to its end, however late
         watch.announce(None if is_whole else start)
-        each = None if trial is None else look_seconds(trial, run.probe, decision)
+        seconds_each = None if trial is None else look_seconds(trial, run.probe, decision)
         if after == 0:  # a training that resumes has a line of its own
             start = start if run.baseline is None else None
-            self._log(run_output.start_line(run, budget, start=start, each=each, overlap=overlap))
+            self._log(
+                run_output.start_line(run, budget, start=start, each=seconds_each, overlap=overlap)
+            )
         if not run.generates:
             self._log(run_output.not_generated_line(run.probe))
         if budget.schedule.is_default and budget.schedule.unwatched:
             self._log(run_output.unwatched_line(budget.schedule))
 
     def _check_budget(self, run: Run, budget: Budget, step: int) -> None:
-        """Drop looks that take too long, after the last timed step."""
-        before = made = run.decision or Decision()
+        # After the last timed step.
+        before = decision = run.decision or Decision()
         spent = sum(took for at, took in run.seconds.items() if at > 0)
         with self._failures.tolerate("the decision on the budget", step=step):
-            made = budget.check(before, step=step, each=self._each(), spent=spent)
-        if made != before:
+            decision = budget.check(before, step=step, each=self._each(), spent=spent)
+        if decision != before:
             with self._failures.tolerate("storing the decision on the budget", step=step):
-                run.decide(made)
+                run.decide(decision)
                 run.follow(budget)
             self._log(run_output.dropped_line(budget, after=step, each=self._each()))
 
     def _look(self, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> None:
-        """Look at this step, and hand the look to the sinks; a look that failed is not tried by another event."""
+        # A look that failed is not tried by another event.
         run, step, budget = self._run, state.global_step, self._budget
         if run is None or budget is None or step > budget.schedule.max_steps:
             return  # a trainer that resumes after the end takes one more step
@@ -1012,7 +1086,7 @@ class ForgetWatchCallback(TrainerCallback):
             with self._failures.tolerate("logging the verdict", step=step):
                 trackers.log_verdict(run, step=step)
             return
-        for what, sink in (
+        for task, sink in (
             ("logging the look", trackers.take),
             ("printing the look", partial(self._print, started=started)),
             ("the guard", partial(self._judge, trackers=trackers, control=control)),
@@ -1022,7 +1096,7 @@ class ForgetWatchCallback(TrainerCallback):
             ),
             ("writing the report", self._page.take),
         ):
-            with self._failures.tolerate(what, step=step):
+            with self._failures.tolerate(task, step=step):
                 sink(look)
         budget.clock.add_look(
             time.perf_counter() - started, evaluation=self._watch.look_seconds if self._watch else 0
@@ -1033,16 +1107,8 @@ class ForgetWatchCallback(TrainerCallback):
     def _measure(
         self, state: TrainerState, kwargs: dict[str, Any], *, best: int | None = None
     ) -> Look | None:
-        """Take the look at this step, of the weights of the optimizer's evaluation mode if it has one.
-
-        Args:
-            state: The trainer's state.
-            kwargs: Arguments of the event.
-            best: Step of the best checkpoint, if its weights are the model's now.
-
-        Returns:
-            The look; None if it failed, which is noted.
-        """
+        # A schedule-free optimizer evaluates other weights than it trains. None if the look failed.
+        # `best` is the step of the best checkpoint, if its weights are the model's now.
         watch, step, look = self._watch, best or state.global_step, None
         if watch is None or self._budget is None:
             return None
@@ -1075,7 +1141,7 @@ class ForgetWatchCallback(TrainerCallback):
         )
 
     def _judge(self, look: Look, *, trackers: TrainerLogger, control: TrainerControl) -> None:
-        """Note what the guard finds at a look, and let the trainer do what it demands."""
+        # The trainer does what the guard demands.
         guard, run, step = self.guard, look.run, look.step
         if guard is None:
             return
@@ -1085,7 +1151,8 @@ class ForgetWatchCallback(TrainerCallback):
             run.stopped = step
             control.should_training_stop = True
         if any(finding.what == "not_finite" for finding in new):
-            # Such a checkpoint could replace the last one that is finite, and a resume would take it.
+            # Such a checkpoint could replace the last one that is finite, and a resume would take
+            # it.
             control.should_save &= guard.action not in STOPS
         elif new and guard.action in ("save", "stop"):
             control.should_save = True
@@ -1097,7 +1164,7 @@ class ForgetWatchCallback(TrainerCallback):
                 trackers.alert("\n".join(lines), step=step)
 
     def _carry(self, run: Run, step: int) -> None:
-        """Copy the history of the run into the checkpoint at `step`, if it is the run's own."""
+        # Checkpoints of other runs get nothing.
         if rank() == 0:
             with self._failures.tolerate("storing the history in the checkpoint", step=step):
                 run.carry(step, completions=self.share_text)
@@ -1117,7 +1184,7 @@ class ForgetWatchCallback(TrainerCallback):
         return None if self._run is None else self._run.budget
 
     def _each(self) -> float:
-        """Return the seconds of a look; before the first one those of the drift are its seconds beside evaluating."""
+        # Before the first look, the drift counts beside evaluating.
         watch, budget = self._watch, self._budget
         if watch is None:
             return 0.0
@@ -1143,23 +1210,25 @@ class ForgetWatchCallback(TrainerCallback):
 
     @property
     def _reference(self) -> Snapshot | str | None:
-        """The baseline from elsewhere: that of an earlier train(), else the one that the user named; None for none."""
+        # From an earlier train(), else the one that the user named.
         return self.baseline if self._first is None else self._first.baseline
 
     def _named_baseline(self, probe: Probe) -> Snapshot | None:
-        """Return the baseline that the user named: a snapshot, or a model, which is scored now; None for none."""
-        named = self._reference
-        if named is None or isinstance(named, Snapshot):
-            return named
+        # A named model is scored now.
+        reference = self._reference
+        if reference is None or isinstance(reference, Snapshot):
+            return reference
         if world_size() > 1:  # a second model beside one that the processes share
             raise WatchError(
-                f"baseline={named!r}: in a training of several processes needed a snapshot, got a model; make one with "
-                f"`forgetwatch score {named} --probe ... -o base.parquet`"
+                f"baseline={reference!r}: in a training of several processes needed a snapshot, "
+                "got "
+                "a model; make one with "
+                f"`forgetwatch score {reference} --probe ... -o base.parquet`"
             )
-        opening = f"baseline: {named}, to be scored on {probe.name}, {len(probe):,} items"
+        opening = f"baseline: {reference}, to be scored on {probe.name}, {len(probe):,} items"
         # Loading a model may draw random numbers.
         with random_states(), shown("baseline", opening=opening) as progress:
-            return score_checkpoint(named, probe, progress=progress)
+            return score_checkpoint(reference, probe, progress=progress)
 
     def _new_budget(
         self, args: TrainingArguments, state: TrainerState, kwargs: dict[str, Any]
@@ -1180,7 +1249,7 @@ class ForgetWatchCallback(TrainerCallback):
     def _new_watch(
         self, trainer: Trainer, args: TrainingArguments, state: TrainerState, kwargs: dict[str, Any]
     ) -> Watch:
-        """Return the watch of a run that has none in this process."""
+        # A run that has no watch in this process.
         tokenizer = tokenizer_of(kwargs)
         memory = _memory(state) if state.global_step else None
         why, self.probe = "", self._named_probe
@@ -1215,14 +1284,15 @@ class ForgetWatchCallback(TrainerCallback):
         )
 
     def _figure(self, state: TrainerState) -> TaskFigure | None:
-        """Return the trainer's own figure of the new task, as far as it was logged; None where the looks ask for it."""
+        # None if the looks themselves measure the figure.
         if self.task is not None:
             return None
-        own = None if self._trainer is None else self._trainer.args.metric_for_best_model
-        return logged_figure(state.log_history, chosen=None if own and "forget" in own else own)
+        metric = None if self._trainer is None else self._trainer.args.metric_for_best_model
+        return logged_figure(
+            state.log_history, chosen=None if metric and "forget" in metric else metric
+        )
 
     def _store_memory(self, state: TrainerState) -> None:
-        """Keep what checkpoints know of the run in the trainer's state, as JSON values."""
         run = self._run
         if run is None or run.baseline is None:
             return
@@ -1235,7 +1305,8 @@ class ForgetWatchCallback(TrainerCallback):
             "completions": run.drift.checksum,
             "made": {name: run.baseline.meta.get(name) for name in ("probe", "batch")},
         }
-        # In the form of a callback's state: the trainer may read every entry of this dict on a resume.
+        # In the form of a callback's state: the trainer may read every entry of this dict on a
+        # resume.
         stateful(state)[STATE] = {"args": {}, "attributes": memory}
 
 
@@ -1243,7 +1314,7 @@ class ForgetWatchCallback(TrainerCallback):
 def _one_line_if_stopped(
     callback: ForgetWatchCallback, *, step: int | None = None
 ) -> Iterator[None]:
-    """Provide the start, or the look at a step: Ctrl-C ends a script with one line in place of a traceback."""
+    # Ctrl-C ends a script with one line in place of a traceback.
     try:
         yield
     except KeyboardInterrupt:
@@ -1251,7 +1322,8 @@ def _one_line_if_stopped(
             log("stopped before the first step")
         elif rank() == 0 and callback.watch is not None:
             log(
-                f"stopped in the look at step {step}; the looks before it are in {callback.watch.run.folder.path}"
+                f"stopped in the look at step {step}; the looks before it are in "
+                f"{callback.watch.run.folder.path}"
             )
         if hasattr(sys, "ps1"):  # a notebook or a shell
             raise
@@ -1264,7 +1336,7 @@ def _memory(state: TrainerState) -> dict[str, Any] | None:
 
 
 def _read_baseline(baseline: Snapshot | str | Path | None) -> Snapshot | str | None:
-    """Return the named baseline: a file is read at once, a model is scored only when it is needed."""
+    # A file is read at once, a model is scored only when needed.
     if baseline is None or isinstance(baseline, Snapshot):
         return baseline
     return read_snapshot(baseline) if Path(baseline).is_file() else str(baseline)

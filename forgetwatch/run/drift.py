@@ -4,27 +4,31 @@
                                              tokens ─▶ read: log-probabilities ─▶ file
     at a look                                tokens ─▶ read: log-probabilities ─▶ drift
 
-The last two are the same teacher-forced pass over the same batches, so that equal weights give a drift of exactly 0.
-Each reads the sampled token and the base's likeliest ones from one forward pass, and keeps no other logits. The
-log-probabilities that `generate` itself computes are only compared with them: a cache, padding, or adapters that
-generate in fp32 and are read in bf16 round otherwise. The samples are then off by rounding; the readings are not.
+The last two are the same teacher-forced pass over the same batches, so that equal weights give a
+drift of exactly 0. Each reads the sampled token and the base's likeliest ones from one forward
+pass, and keeps no other logits. The log-probabilities that `generate` itself computes are only
+compared with them: a cache, padding, or adapters that generate in fp32 and are read in bf16 round
+otherwise. The samples are then off by rounding; the readings are not.
 
-A model with adapters, and nothing else trained, is its base once these are switched off: the base is then read in the
-same look. Where also biases, embeddings or copies of modules are trained, it would be neither the base nor the model.
-Only what shows on the model itself is tested. Adapters that were trained before the run are a part of its base: there
-the model without them is compared with what the base gave.
+A model with adapters, and nothing else trained, is its base once these are switched off: the base
+is then read in the same look. Where also biases, embeddings or copies of modules are trained, it
+would be neither the base nor the model. Only what shows on the model itself is tested. Adapters
+that were trained before the run are a part of its base: there the model without them is compared
+with what the base gave.
 
-**Completions** by the base model are stored, to measure how far a model moves from it: token ids, log-probabilities.
+**Completions** by the base model are stored, to measure how far a model moves from it: token ids,
+log-probabilities.
 
     set       prompt        tokens          logprobs              top_ids                 top_logprobs
     probe     [84, 17, 9]   [205, 12, 1]    [-0.9, -0.1, -0.2]    [[205, 7, ...], ...]    [[-0.9, -1.2, ...], ...]
     training  [84, 3]       [77, 1]         [-2.3, -0.4]          [[12, 77, ...], ...]    [[-0.3, -2.3, ...], ...]
 
-Besides the sampled token, each position has the base's likeliest tokens: a KL summed over these is far less noisy than
-the rise on the sampled one. 128 completions of 32 tokens with 20 likeliest each take about 0.5 MB.
+Besides the sampled token, each position has the base's likeliest tokens: a KL summed over these is
+far less noisy than the rise on the sampled one. 128 completions of 32 tokens with 20 likeliest each
+take about 0.5 MB.
 
-No text is stored. On disk they are one Parquet file with metadata as JSON under the schema key ``forgetwatch`` and a
-checksum of the columns and of all other metadata, like a snapshot.
+No text is stored. On disk they are one Parquet file with metadata as JSON under the schema key
+``forgetwatch`` and a checksum of the columns and of all other metadata, like a snapshot.
 
 **Of a run.** Drift of a run from its base on texts that the base generated at the start.
 
@@ -96,7 +100,8 @@ class Reading:
 
     Attributes:
         logprobs: Of each token, float64 [tokens] by completion.
-        top_logprobs: Of the base's likeliest tokens at each position, float32 [tokens, n] by completion.
+        top_logprobs: Of the base's likeliest tokens at each position, float32 [tokens, n] by
+            completion.
     """
 
     logprobs: Sequence[NDArray[np.float64]]
@@ -115,8 +120,8 @@ class Completions:
         top_ids: The base's likeliest tokens at each position, int32 [tokens, n] by completion.
         top_logprobs: Their log-probabilities under the base, float32 of the same shape.
         left_out: Number of prompts of each set that were too long for the model.
-        meta: Settings of the sampling: seed, length, dtype, versions, vocabulary and tokenizer; the floor by set; JSON
-            values only.
+        meta: Settings of the sampling: seed, length, dtype, versions, vocabulary and tokenizer; the
+            floor by set; JSON values only.
 
     Raises:
         SnapshotError: If the columns do not fit each other.
@@ -136,7 +141,10 @@ class Completions:
 
     @property
     def checksum(self) -> str:
-        """First 32 hex digits of SHA-256 over all columns and metadata, independent of the file format."""
+        """Hash of all columns and metadata.
+
+        First 32 hex digits, independent of the file format.
+        """
         digest = hashlib.sha256(json.dumps([self.sets, self.prompts, self.tokens]).encode())
         for logprobs in self.logprobs:
             digest.update(logprobs.astype("<f8").tobytes())  # the same bytes on every machine
@@ -148,62 +156,67 @@ class Completions:
 
     @property
     def floor(self) -> dict[str, Drift]:
-        """KL(base||base), read in other batches, by set: what rounding alone gives.
+        """KL(base||base) by set: what rounding alone gives.
 
-        Equal weights have a drift of 0 in the same batches. Weights that moved round otherwise, so that a KL of the
-        size of the floor is not told from none.
+        Read in other batches.
+
+        Equal weights have a drift of 0 in the same batches. Weights that moved round otherwise, so
+        that a KL of the size of the floor is not told from none.
         """
         return {name: _drift_of(values) for name, values in (self.meta.get("floor") or {}).items()}
 
     def with_floor(self, again: Reading) -> Completions:
-        """Return the same completions, with the floor from another reading by the base kept in their metadata."""
+        """Keep the floor from another reading by the base."""
         # JSON has neither nan nor infinities.
         floor = {
             name: {
                 key: value if value is None or math.isfinite(value) else None
-                for key, value in asdict(found).items()
+                for key, value in asdict(set_drift).items()
             }
-            for name, found in self.drift(again).items()
+            for name, set_drift in self.drift(again).items()
         }
         return replace(self, meta={**self.meta, "floor": floor})
 
     def drift(self, now: Reading) -> dict[str, Drift]:
-        """Return the drift of the model that reads the completions so now, by set, sorted by the sets' names.
+        """Drift of a model by set, sorted by the sets' names.
 
         Raises:
             ValueError: If their number is not that of the completions or their tokens.
         """
         if len(now.logprobs) != len(self):
             raise ValueError(
-                f"needed log-probabilities of {len(self)} completions, got those of {len(now.logprobs)}"
+                f"needed log-probabilities of {len(self)} completions, got those of "
+                f"{len(now.logprobs)}"
             )
         # Both sides are in the stored precision: equal weights give exactly 0.
         pairs = zip(self.top_logprobs, now.top_logprobs, strict=True)
-        tops = [(base.astype(np.float64), other.astype(np.float64)) for base, other in pairs]
-        summed = [bucketed_kl(base, other) for base, other in tops]
-        found = {}
+        tops = [(base.astype(np.float64), of_now.astype(np.float64)) for base, of_now in pairs]
+        summed = [bucketed_kl(base, kl_values) for base, kl_values in tops]
+        drifts = {}
         for name in sorted(set(self.sets)):
-            rows = [row for row, other in enumerate(self.sets) if other == name]
-            found[name] = drift(
+            rows = [row for row, name_of_row in enumerate(self.sets) if name_of_row == name]
+            drifts[name] = drift(
                 [self.logprobs[row] for row in rows],
                 [now.logprobs[row] for row in rows],
                 summed=[summed[row] for row in rows],
                 tops=[tops[row] for row in rows],
             )
-        return found
+        return drifts
 
 
 def _drift_of(values: Mapping[str, Any]) -> Drift:
-    found: dict[str, Any] = {one.name: values.get(one.name) for one in fields(Drift)}
-    for name, value in found.items():
-        is_unmeasured = name.startswith(NOT_ALWAYS) and found[name.removesuffix("_se")] is None
+    values_of_drift: dict[str, Any] = {spec.name: values.get(spec.name) for spec in fields(Drift)}
+    for name, value in values_of_drift.items():
+        is_unmeasured = (
+            name.startswith(NOT_ALWAYS) and values_of_drift[name.removesuffix("_se")] is None
+        )
         if value is None and not is_unmeasured:
-            found[name] = math.nan
-    return Drift(**found)
+            values_of_drift[name] = math.nan
+    return Drift(**values_of_drift)
 
 
 def save_completions(completions: Completions, path: str | Path) -> None:
-    """Write completions as one Parquet file; a reader sees the whole file or none."""
+    """Write completions as a Parquet file, atomically."""
     columns: list[Sequence[Any]] = [
         completions.sets,
         completions.prompts,
@@ -227,10 +240,11 @@ def save_completions(completions: Completions, path: str | Path) -> None:
 
 
 def read_completions(path: str | Path) -> Completions:
-    """Return the completions in a Parquet file that forgetwatch wrote.
+    """Read completions from a Parquet file of forgetwatch.
 
     Raises:
-        SnapshotError: If the file is not one of completions, of a newer format, cut, or changed since it was written.
+        SnapshotError: If the file is not one of completions, of a newer format, cut, or changed
+            since it was written.
     """
     path = Path(path)
     table, meta = read_table(path, what="completions", format=FORMAT, schema=SCHEMA)
@@ -242,14 +256,17 @@ def read_completions(path: str | Path) -> Completions:
             tokens=tuple(tuple(ids) for ids in columns["tokens"]),
             logprobs=tuple(np.array(values, np.float64) for values in columns["logprobs"]),
             top_ids=tuple(np.array(ids, np.int32) for ids in columns["top_ids"]),
-            top_logprobs=tuple(np.array(some, np.float32) for some in columns["top_logprobs"]),
+            top_logprobs=tuple(
+                np.array(row_logprobs, np.float32) for row_logprobs in columns["top_logprobs"]
+            ),
             left_out=meta["left_out"],
             meta=meta["meta"],
         )
         checksum = completions.checksum
     if meta.get("checksum") != checksum:
         raise SnapshotError(
-            f"{path}: its rows and metadata do not match its checksum; the file was changed after it was written"
+            f"{path}: its rows and metadata do not match its checksum; the file was changed "
+            "after it was written"
         )
     return completions
 
@@ -274,24 +291,31 @@ def sample_completions(
     token_budget: int | None = None,
     progress: Progress | None = None,
 ) -> Completions:
-    """Return one completion for each prompt, sampled from the model's own distribution, with its log-probabilities.
+    """Sample a completion of the base for each prompt.
 
-    Completions are sorted by the name of their set, then in the order of its prompts. The same seed gives the same
-    completions, in any order of the prompts. The model, the tokenizer and all random states come back as they were,
-    also after an exception. Of several processes the main one samples for all.
+    With log-probabilities, from the model's own distribution.
+
+    Completions are sorted by the name of their set, then in the order of its prompts. The same seed
+    gives the same completions, in any order of the prompts. The model, the tokenizer and all random
+    states come back as they were, also after an exception. Of several processes the main one
+    samples for all.
 
     Args:
         model: The base, a causal language model of transformers, also with adapters.
         tokenizer: Its length limit is read, and its end token if the model has none.
-        prompts_by_set: Token ids of the prompts, by set; those that are too long are left out and counted.
+        prompts_by_set: Token ids of the prompts, by set; those that are too long are left out and
+            counted.
         tokens: Maximum number of tokens of a completion, its end token included.
         seed: Seed of the sampling.
-        token_budget: Tokens of a batch, the completions included; by default one that suits the device.
-        progress: Called after each batch with what is done: completions are sampled, then read twice.
+        token_budget: Tokens of a batch, the completions included; by default one that suits the
+            device.
+        progress: Called after each batch with what is done: completions are sampled, then read
+            twice.
 
     Raises:
-        ScoringError: If the model cannot generate here, or does not generate by the log-probabilities that it reads, or
-            a prompt has no tokens or one outside the vocabulary.
+        ScoringError: If the model cannot generate here, or does not generate by the
+            log-probabilities that it reads, or a prompt has no tokens or one outside the
+            vocabulary.
     """
     info = ModelInfo.of(model)
     longest = info.context_length(tokenizer)
@@ -303,7 +327,8 @@ def sample_completions(
         for number, ids in enumerate(of_set):
             if not ids:
                 raise ScoringError(
-                    f"prompt {number} of the set {name!r} has no tokens; begin it with a start token"
+                    f"prompt {number} of the set {name!r} has no tokens; begin it with a start "
+                    "token"
                 )
             if len(ids) + tokens - 1 > longest:  # the last token is never read
                 left_out[name] += 1
@@ -339,9 +364,9 @@ def sample_completions(
         )
     )
     samples = list(by_prompt.values())
-    completions = tuple(one.tokens for one in samples)
+    completions = tuple(sampled_text.tokens for sampled_text in samples)
     encoded = _encoded(prompts, completions)
-    top_ids, again = _likeliest(
+    top_ids, reread = _likeliest(
         model,
         encoded,
         token_budget=budget,
@@ -352,7 +377,7 @@ def sample_completions(
         _scores(model, encoded, top_ids, token_budget=token_budget, progress=reading_again)
     )
     _check_follows(samples, reading.logprobs, model)
-    made = Completions(
+    completions_made = Completions(
         sets=tuple(name for name, _ in kept),
         prompts=prompts,
         tokens=completions,
@@ -368,13 +393,14 @@ def sample_completions(
             **execution(model),
         },
     )
-    return made.with_floor(again)
+    return completions_made.with_floor(reread)
 
 
 def check_completions(completions: Completions, model: nn.Module, tokenizer: Any) -> None:
-    """Raise unless a model can be compared with the base on these completions.
+    """Check that a model can be compared on these completions.
 
-    Tokens that were added to the vocabulary are no obstacle: the ids of the completions must have their meaning.
+    Tokens that were added to the vocabulary are no obstacle: the ids of the completions must have
+    their meaning.
 
     Raises:
         ScoringError: If the tokenizer or the vocabulary is another one.
@@ -382,7 +408,8 @@ def check_completions(completions: Completions, model: nn.Module, tokenizer: Any
     stored, size = completions.meta, ModelInfo.of(model).vocabulary
     if (expected := stored.get("vocabulary")) is not None and size < expected:
         raise ScoringError(
-            f"the completions were generated with a vocabulary of {expected} tokens, and the model has {size}; "
+            f"the completions were generated with a vocabulary of {expected} tokens, and the "
+            f"model has {size}; "
             "compare models of one family, or sample new completions from the base"
         )
     spelled = stored.get("tokenizer")
@@ -390,13 +417,14 @@ def check_completions(completions: Completions, model: nn.Module, tokenizer: Any
         completions.prompts + completions.tokens, tokenizer
     ):
         raise ScoringError(
-            "the completions were generated with another tokenizer, in which their token ids mean other text; load the "
+            "the completions were generated with another tokenizer, in which their token ids "
+            "mean other text; load the "
             "tokenizer of the base, or sample new completions from the base"
         )
 
 
 def _spelling_hash(texts: Sequence[Ids], tokenizer: Any) -> str:
-    """Return the first 16 hex digits of SHA-256 over the spellings of the token ids in these texts."""
+    # First 16 hex digits of SHA-256.
     used = sorted(
         {token for ids in texts for token in ids if token < len(tokenizer)}
     )  # others have no spelling
@@ -411,14 +439,17 @@ def read_under(
     token_budget: int | None = None,
     progress: Progress | None = None,
 ) -> Reading:
-    """Return the completions as the model reads them: each token, and the base's likeliest tokens at its position.
+    """Read the completions by a model.
+
+    Each token, and the base's likeliest tokens at the position.
 
     Batches depend on the token ids alone. The model and all random states come back as they were.
 
     Args:
         model: A causal language model of transformers.
         completions: Texts that the base generated.
-        token_budget: Tokens of a batch; the same at every look. By default one that suits the device.
+        token_budget: Tokens of a batch; the same at every look. By default one that suits the
+            device.
         progress: Called after each batch with what is done.
 
     Raises:
@@ -429,14 +460,13 @@ def read_under(
         [tuple(ids.ravel().tolist()) for ids in top_ids], ModelInfo.of(model).vocabulary
     )
     beside: Beside = [ids.astype(np.int64) for ids in top_ids]
-    part = _part(progress, "completions")
-    return _read(_scores(model, encoded, beside, token_budget=token_budget, progress=part))
+    part_progress = _part(progress, "completions")
+    return _read(_scores(model, encoded, beside, token_budget=token_budget, progress=part_progress))
 
 
 def _read(scores: Sequence[Scores]) -> Reading:
-    """Return the reading that has these scores."""
-    likeliest = [one.beside.logprobs.astype(np.float32) for one in scores if one.beside]
-    return Reading(logprobs=[one.tokens[0] for one in scores], top_logprobs=likeliest)
+    likeliest = [score.beside.logprobs.astype(np.float32) for score in scores if score.beside]
+    return Reading(logprobs=[score.tokens[0] for score in scores], top_logprobs=likeliest)
 
 
 def _encoded(prompts: Sequence[Ids], tokens: Sequence[Ids]) -> list[Encoded]:
@@ -449,12 +479,14 @@ def _encoded(prompts: Sequence[Ids], tokens: Sequence[Ids]) -> list[Encoded]:
 def _likeliest(
     model: nn.Module, encoded: Sequence[Encoded], *, token_budget: int, progress: Progress | None
 ) -> tuple[list[NDArray[np.int64]], Reading]:
-    """Return each position's likeliest tokens, int64 [tokens, `TOP`] by completion, and the reading that found them."""
+    # int64 [tokens, `TOP`] by completion, and the reading that found them.
     # In other batches than those of the looks, so that the reading shows what rounding gives.
-    tokens = sum(len(one.context) + len(one.choices[0]) - 1 for one in encoded)
+    tokens = sum(
+        len(encoded_item.context) + len(encoded_item.choices[0]) - 1 for encoded_item in encoded
+    )
     budget = max(1, min(token_budget, tokens) // 2)
     scores = _scores(model, encoded, TOP, token_budget=budget, progress=progress)
-    return [one.beside.ids for one in scores if one.beside], _read(scores)
+    return [item_scores.beside.ids for item_scores in scores if item_scores.beside], _read(scores)
 
 
 def _scores(
@@ -465,12 +497,15 @@ def _scores(
     token_budget: int | None,
     progress: Progress | None,
 ) -> list[Scores]:
-    """Return the scores of completions; none if there is nothing to read."""
+    # None if there is nothing to read.
     if not encoded:
         return []
     info = ModelInfo.of(model)
-    _check_vocabulary([one.context + one.choices[0] for one in encoded], info.vocabulary)
-    keys = [one.prompt_hash for one in encoded]
+    _check_vocabulary(
+        [encoded_item.context + encoded_item.choices[0] for encoded_item in encoded],
+        info.vocabulary,
+    )
+    keys = [encoded_item.prompt_hash for encoded_item in encoded]
     # With the noise given the engine measures none: there are no margins here.
     engine = Engine(
         info, encoded, keys, layout="rows", noise=0.0, token_budget=token_budget, beside=beside
@@ -480,27 +515,30 @@ def _scores(
     return [scores[index] for index in range(len(encoded))]
 
 
-def _part(progress: Progress | None, unit: str, then: str = "") -> Progress | None:
-    """Return the progress of one part of the work, with the name of what it counts and of the part after it.
-
-    None for none.
-    """
-    return None if progress is None else lambda done: progress(replace(done, unit=unit, next=then))
+def _part(progress: Progress | None, unit: str, next_part: str = "") -> Progress | None:
+    # The progress names what this part counts, and the next part.
+    return (
+        None
+        if progress is None
+        else lambda done: progress(replace(done, unit=unit, next=next_part))
+    )
 
 
 def _check_follows(
     samples: Sequence[Sample], logprobs: Sequence[NDArray[np.float64]], model: nn.Module
 ) -> None:
-    """Refuse samples from another distribution than the model reads, as if a layer's state is lost between tokens."""
+    # The distribution differs if a layer's state is lost between tokens.
     # `generate` gives no log-probability of the last token; see `Sample.logprobs`.
     pairs = zip(samples, logprobs, strict=True)
     differences = np.concatenate(
-        [np.abs(one.logprobs - read[:-1]) for one, read in pairs] or [np.empty(0)]
+        [np.abs(sample_row.logprobs - read[:-1]) for sample_row, read in pairs] or [np.empty(0)]
     )
     if differences.size and differences.mean() > FOLLOWS:
         raise ScoringError(
-            f"{type(base_model(model)).__name__} generates by other log-probabilities than those of the same text when "
-            f"read: they differ by {differences.mean():.2g} nats per token, needed at most {FOLLOWS}; drift cannot be "
+            f"{type(base_model(model)).__name__} generates by other log-probabilities than "
+            "those of the same text when "
+            f"read: they differ by {differences.mean():.2g} nats per token, needed at most "
+            f"{FOLLOWS}; drift cannot be "
             "measured for this model with this version of transformers"
         )
 
@@ -509,7 +547,8 @@ def _check_vocabulary(rows: Sequence[Ids], size: int) -> None:
     highest = max((max(ids) for ids in rows), default=0)
     if highest >= size:
         raise ScoringError(
-            f"a prompt or completion holds token id {highest}, and the model's vocabulary has {size} tokens; "
+            f"a prompt or completion holds token id {highest}, and the model's vocabulary has "
+            f"{size} tokens; "
             "load the tokenizer and the model that the completions were made with"
         )
 
@@ -527,7 +566,8 @@ class RunDrift:
     Whatever fails is logged once, and leaves the looks without drift.
 
     Attributes:
-        completions: Texts that the base generated; None before the first look, and while drift is off.
+        completions: Texts that the base generated; None before the first look, and while drift is
+            off.
         seconds: Seconds of the latest look at them; 0 if there was none.
 
     Args:
@@ -550,7 +590,11 @@ class RunDrift:
 
     @property
     def checksum(self) -> str | None:
-        """Checksum of the base's completions; None if there are none."""
+        """Checksum of the base's completions.
+
+        Returns:
+            The checksum, or None if there are none.
+        """
         return self._unread if self.completions is None else self.completions.checksum
 
     def added_to(
@@ -563,7 +607,10 @@ class RunDrift:
         step: int,
         token_budget: int | None,
     ) -> Snapshot:
-        """Return the snapshot of a look with the drift of the model in its metadata; as it is if none is measured.
+        """Add the drift of a model to the metadata of a look.
+
+        Nothing is added if no drift is measured. The first look of a run samples the completions:
+        its model is the base.
 
         The first look of a run samples the completions: its model is the base.
         """
@@ -590,7 +637,8 @@ class RunDrift:
             )
             return
         _log(
-            "drift: sampling short completions of the base, whose probability each look computes again"
+            "drift: sampling short completions of the base, whose probability each look "
+            "computes again"
         )
         self.completions = sample_base(model, tokenizer, probe, examples, token_budget=token_budget)
         self._token_budget, self._unsaved = token_budget, True
@@ -605,7 +653,10 @@ class RunDrift:
     def resume(
         self, folders: Sequence[Path], *, checksum: str | None, token_budget: int | None
     ) -> None:
-        """Restore the completions of a run from the first folder with a whole copy; without one there is no drift."""
+        """Restore completions from the first folder with a whole copy.
+
+        Without one there is no drift.
+        """
         self._begins, self._examples = False, None  # a model that was trained is not the base
 
         def found() -> Completions | None:
@@ -624,7 +675,7 @@ class RunDrift:
                 self._token_budget, self._unsaved = token_budget, self.completions is not None
 
     def log_if_lost(self, checksum: str | None) -> None:
-        """Log why a resumed run that is to measure the drift goes on without it; nothing if it measures it."""
+        """Log why a resumed run has no drift, if it should have."""
         if not self._wanted or self.completions is not None:
             return
         gone = f"the completions of the base ({COMPLETIONS}) are gone"
@@ -633,7 +684,10 @@ class RunDrift:
         self._wanted = False
 
     def save(self, folder: Path) -> None:
-        """Write the completions into a run folder that lacks them, or delete those of a run that measures no more."""
+        """Write the completions, or delete those no longer needed.
+
+        Written into a run folder that lacks them.
+        """
         path = folder / COMPLETIONS
         if self.completions is None:
             if self._unread is None:
@@ -651,7 +705,9 @@ def _log(line: str) -> None:
 def sample_base(
     model: nn.Module, tokenizer: Any, probe: Probe, examples: Any, *, token_budget: int | None
 ) -> Completions:
-    """Sample completions from the model as it is, for prompts of the probe and of the training examples.
+    """Sample completions for prompts of probe and training.
+
+    The model is taken as it is, and the progress is shown.
 
     Its progress is shown.
 
@@ -669,20 +725,22 @@ def sample_base(
 def _measured(
     model: nn.Module, completions: Completions, *, token_budget: int | None
 ) -> dict[str, LookDrift]:
-    """Return the drift by set."""
     with shown("drift", delay=_DELAY, is_main_process=rank() == 0) as progress:
         reading = read_under(model, completions, token_budget=token_budget, progress=progress)
     drift = completions.drift(reading)
     floors = completions.floor
-    return {name: LookDrift.of(found, floors.get(name)) for name, found in drift.items()}
+    return {name: LookDrift.of(set_drift, floors.get(name)) for name, set_drift in drift.items()}
 
 
 def model_drifts(
     base: str, after: Sequence[str], probe: Probe, *, loading: Loading = Loading()
 ) -> list[dict[str, LookDrift]]:
-    """Return the drift of each model from the base: KL(base||after) as ``probe``, KL(after||base) as ``reverse``.
+    """Drift of each model from the base.
 
-    The latter is left out, with a line, where the base cannot read what a model generates, or it generates nothing.
+    KL(base||after) as ``probe``, KL(after||base) as ``reverse``.
+
+    The latter is left out, with a line, where the base cannot read what a model generates, or it
+    generates nothing.
 
     Args:
         base: The base: a checkpoint folder, adapter folder or model id.
@@ -691,10 +749,11 @@ def model_drifts(
         loading: How they are loaded.
 
     Raises:
-        ScoringError: If a model cannot be loaded, the base cannot generate, or a model has another tokenizer.
+        ScoringError: If a model cannot be loaded, the base cannot generate, or a model has another
+            tokenizer.
     """
     completions = _sampled(base, probe, loading=loading)
-    found: list[dict[str, LookDrift]] = []
+    drifts: list[dict[str, LookDrift]] = []
     for name in after:
         model, tokenizer = load_model(name, loading=loading)
         try:
@@ -703,28 +762,30 @@ def model_drifts(
             raise ScoringError(
                 f"{name}: its drift from {base} cannot be measured: {error}"
             ) from error
-        found.append(_measured(model, completions, token_budget=None))
+        drifts.append(_measured(model, completions, token_budget=None))
         del model  # before the next one is loaded
-    for name, measured in zip(after, found, strict=True):
+    for name, measured in zip(after, drifts, strict=True):
         try:
             measured[REVERSE] = _reverse(base, name, probe, loading=loading)
         except ScoringError as error:
             _log(f"{name}: KL(after||base) is left out: {error}")
-    return found
+    return drifts
 
 
 def _reverse(base: str, after: str, probe: Probe, *, loading: Loading) -> LookDrift:
-    """Return the drift on texts that the model after generates, read under the base; one model is loaded at a time."""
+    # The base reads texts that the model after generates; one model is loaded at a time.
     completions = _sampled(after, probe, loading=loading)
     model, tokenizer = load_model(base, loading=loading)
-    if (size := ModelInfo.of(model).vocabulary) < (own := int(completions.meta["vocabulary"])):
-        raise ScoringError(f"it has {own} tokens, and the base {size}, which cannot read them all")
+    if (size := ModelInfo.of(model).vocabulary) < (own_size := int(completions.meta["vocabulary"])):
+        raise ScoringError(
+            f"it has {own_size} tokens, and the base {size}, which cannot read them all"
+        )
     check_completions(completions, model, tokenizer)
     return _measured(model, completions, token_budget=None)["probe"]
 
 
 def _sampled(name: str, probe: Probe, *, loading: Loading) -> Completions:
-    """Return the completions of a model, whose weights are freed on return."""
+    # The weights are freed on return.
     model, tokenizer = load_model(name, loading=loading)
     if reason := generation_obstacle(model):
         raise ScoringError(f"{name}: --drift needs a model that can generate: {reason}")
@@ -734,10 +795,12 @@ def _sampled(name: str, probe: Probe, *, loading: Loading) -> Completions:
 def drift_prompts(
     probe: Probe, examples: Any, model: nn.Module, tokenizer: Any
 ) -> dict[str, list[Ids]]:
-    """Return a fixed sample of the probe's prompts and of the training prompts, as token ids.
+    """Sample the probe's and the training's prompts as token ids.
 
-    A training prompt ends before the first token that is trained; that of a plain text is its first half. Examples
-    that cannot be indexed give none.
+    A fixed sample.
+
+    A training prompt ends before the first token that is trained; that of a plain text is its first
+    half. Examples that cannot be indexed give none.
     """
     longest = ModelInfo.of(model).context_length(tokenizer)
     prompts = {"probe": _probe_prompts(probe, tokenizer, longest=longest)}
@@ -750,7 +813,7 @@ def drift_prompts(
 
 
 def _probe_prompts(probe: Probe, tokenizer: Any, *, longest: int) -> list[Ids]:
-    """Return the prompts of items at equal distances among those with a prompt."""
+    # The items lie at equal distances among those with a prompt.
     chosen = encode(
         replace(probe, items=tuple(_spread(probe.items))), tokenizer, max_length=longest
     )
@@ -763,13 +826,13 @@ def _probe_prompts(probe: Probe, tokenizer: Any, *, longest: int) -> list[Ids]:
 
 
 def _spread(values: Sequence[Any]) -> list[Any]:
-    """Return up to `PROMPTS` values at equal distances, the same at every call."""
+    # Up to `PROMPTS` values at equal distances, the same at every call.
     count = min(PROMPTS, len(values))
     return [values[index * len(values) // count] for index in range(count)]
 
 
 def _prompt_of(example: Mapping[str, Any] | str, tokenizer: Any) -> Ids:
-    """Return the prompt of a training example as token ids, in any form that TRL's trainers take or prepare."""
+    # In any form that TRL's trainers take or prepare.
     if isinstance(example, str):
         example = {"input_ids": tokenizer(example)["input_ids"]}
     for name in ("prompt_ids", "prompt_input_ids"):
@@ -784,11 +847,13 @@ def _prompt_of(example: Mapping[str, Any] | str, tokenizer: Any) -> Ids:
     if isinstance(prompt, str):
         return tuple(tokenizer(prompt)["input_ids"])
     if prompt:
-        text = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
+        prompt_text = tokenizer.apply_chat_template(
+            prompt, add_generation_prompt=True, tokenize=False
+        )
         # The template has written the special tokens already.
-        return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
-    if "input_ids" not in example and isinstance(text := example.get("text"), str):
-        example = {"input_ids": tokenizer(text)["input_ids"]}
+        return tuple(tokenizer(prompt_text, add_special_tokens=False)["input_ids"])
+    if "input_ids" not in example and isinstance(prompt_text := example.get("text"), str):
+        example = {"input_ids": tokenizer(prompt_text)["input_ids"]}
     ids = tuple(map(int, example["input_ids"]))
     for name in ("completion_mask", "assistant_masks"):
         if (mask := example.get(name)) is not None and 1 in mask:

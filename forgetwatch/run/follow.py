@@ -4,15 +4,17 @@
                      |                |
     follower      loaded, scored, compared with the base ─▶ run folder, page, guard, trackers
 
-A follower needs nothing of the training but its folder. The looks are a `Watch`'s, in a run folder of the follower's
-own; they are its memory, so that a follower that was killed scores no checkpoint twice. In fp32 on a CPU the rows are
-bitwise those that the callback measures in the training, since batches are planned alike: where the training is
-watched, its checkpoints name the batches of its baseline. For the same reason the base is scored when the first
-checkpoint is there.
+A follower needs nothing of the training but its folder. The looks are a `Watch`'s, in a run folder
+of the follower's own; they are its memory, so that a follower that was killed scores no checkpoint
+twice. In fp32 on a CPU the rows are bitwise those that the callback measures in the training, since
+batches are planned alike: where the training is watched, its checkpoints name the batches of its
+baseline. For the same reason the base is scored when the first checkpoint is there.
 
-Several processes that a launcher began follow together: the main process decides what is scored, all score.
+Several processes that a launcher began follow together: the main process decides what is scored,
+all score.
 
-**Queue.** Checkpoints of a training in the order in which a follower scores them, and the end of it.
+**Queue.** Checkpoints of a training in the order in which a follower scores them, and the end of
+it.
 
     the folder is listed every few seconds
         complete, not scored      the next one
@@ -24,18 +26,19 @@ Several processes that a launcher began follow together: the main process decide
 
 Only the main process lists the folder.
 
-**Checkpoints** of a training as another process sees them: complete or not, and held while they are read.
+**Checkpoints** of a training as another process sees them: complete or not, and held while they are
+read.
 
     checkpoint-200         transformers, and with it TRL, axolotl, LLaMA-Factory and unsloth
     global_step200_hf      OpenRLHF
     global_step_200        verl: its model is in actor/huggingface
 
-A checkpoint is complete if all files of its model are there, and ``trainer_state.json``, which transformers writes
-after them, is there and no older. Where that file is missing, or older because a checkpoint is saved again, the same
-files must have been seen before, unchanged.
+A checkpoint is complete if all files of its model are there, and ``trainer_state.json``, which
+transformers writes after them, is there and no older. Where that file is missing, or older because
+a checkpoint is saved again, the same files must have been seen before, unchanged.
 
-A training that rotates its checkpoints deletes them at any time: one that goes while it is read is named. Files of a
-remote file system are copied before they are read.
+A training that rotates its checkpoints deletes them at any time: one that goes while it is read is
+named. Files of a remote file system are copied before they are read.
 """
 
 from __future__ import annotations
@@ -79,20 +82,22 @@ from forgetwatch.run.run import Look
 from forgetwatch.run.trackers import FollowerLogger
 from forgetwatch.run.watch import Watch
 from forgetwatch.run_folder.description import BASELINE, FOLLOW_FOLDER, RUN_FOLDER
+from forgetwatch.scoring.cached_score import score_checkpoint
 from forgetwatch.scoring.model_loading import (
     ADAPTER,
     base_of_adapter,
-    deciding_files,
-    file_digests,
-    has_tokenizer,
-    is_deciding,
     load_model,
     load_outline,
     missing_base,
-    score_checkpoint,
-    weights_identity,
 )
 from forgetwatch.scoring.processes import failed_together, on_all_processes, on_main_process, rank
+from forgetwatch.scoring.tokenizer_loading import has_tokenizer
+from forgetwatch.scoring.weights_identity import (
+    deciding_files,
+    file_digests,
+    is_deciding,
+    weights_identity,
+)
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.version import VERSION
 
@@ -145,7 +150,8 @@ class SavedCheckpoint:
         settled: True if ``trainer_state.json`` shows that the files are final.
         max_steps: Steps of the whole training; None if unknown.
         is_last: True if the training ended here.
-        token_budget: Tokens of a batch of the watched run that saved it; None if it was not watched.
+        token_budget: Tokens of a batch of the watched run that saved it; None if it was not
+            watched.
         fingerprint: Fingerprint of that run's probe; None if it was not watched.
         log: Digests of the first entries of the trainer's log; empty without one.
         save_steps: Steps between saves; None if the trainer stores no state.
@@ -168,8 +174,11 @@ class SavedCheckpoint:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a look keeps of the training and its files, among them the time of their last change."""
-        times = [one.changed for one in self.files.values() if isinstance(one.changed, float)]
+        """What a look keeps of the training and the files.
+
+        Among them the time of the last change.
+        """
+        times = [file.changed for file in self.files.values() if isinstance(file.changed, float)]
         changed = max(times, default=0.0)
         return {
             "signature": self.signature,
@@ -178,27 +187,33 @@ class SavedCheckpoint:
             "save_steps": self.save_steps,
         }
 
-    def replaces(self, others: Mapping[int, Mapping[str, Any]], *, by_step: bool = False) -> bool:
-        """Return True if it is of a later training than one of some checkpoints.
+    def replaces(self, rest: Mapping[int, Mapping[str, Any]], *, by_step: bool = False) -> bool:
+        """Is the checkpoint of a later training than others?
 
-        It is newer, with another log; or, without logs, of a lower step, and it was saved at other intervals.
+        It is newer, with another log; or, without logs, of a lower step, and it was saved at other
+        intervals.
 
         Args:
-            others: Their `facts`, by step.
+            rest: Their `facts`, by step.
             by_step: True if a lower step alone is enough.
         """
-        for step, facts in others.items():
+        for step, facts in rest.items():
             pairs = list(zip(self.log, facts.get("log") or (), strict=False))
             is_before = step > self.step and (by_step or facts.get("save_steps") != self.save_steps)
-            is_other = any(own != other for own, other in pairs) or (is_before and not pairs)
+            is_other = any(of_this != of_that for of_this, of_that in pairs) or (
+                is_before and not pairs
+            )
             if is_other and self.facts["changed"] > facts.get("changed", math.inf):
                 return True
         return False
 
     @property
     def signature(self) -> str:
-        """Digest of the names, sizes and times of the files; equal for files that were not written again."""
-        facts = [(name, one.size, str(one.changed)) for name, one in sorted(self.files.items())]
+        """Hash of the names, sizes and times of the files.
+
+        Equal for files that were not written again.
+        """
+        facts = [(name, file.size, str(file.changed)) for name, file in sorted(self.files.items())]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 
@@ -207,7 +222,8 @@ class CheckpointStore:
     """The folder in which a training saves its checkpoints, a path, or a URL of any file system of fsspec.
 
     Raises:
-        WatchError: If its protocol is unknown, or needs a package that is not installed, or it is a file.
+        WatchError: If its protocol is unknown, or needs a package that is not installed, or it is a
+            file.
     """
 
     given: str
@@ -220,7 +236,6 @@ class CheckpointStore:
     )
 
     def __post_init__(self) -> None:
-        """Find the file system."""
         try:
             self._fs, self._root = fsspec.core.url_to_fs(self.given)
         except (ImportError, ValueError) as error:
@@ -239,11 +254,15 @@ class CheckpointStore:
 
     @property
     def path(self) -> Path | None:
-        """The folder; None if it is not on this machine."""
+        """The folder.
+
+        Returns:
+            The path, or None if the folder is not on this machine.
+        """
         return Path(self._root) if isinstance(self._fs, LocalFileSystem) else None
 
     def names(self) -> dict[int, str]:
-        """Return the names of the checkpoint folders, by rising step; empty if there is none.
+        """Names of the checkpoint folders, by rising step.
 
         Raises:
             OSError: If a folder that is there cannot be read.
@@ -255,39 +274,40 @@ class CheckpointStore:
             listed = self._fs.ls(self._root, detail=True)
         except FileNotFoundError:
             return {}
-        found: dict[int, str] = {}
-        for one in listed:
-            name = one["name"].rstrip("/").rsplit("/", 1)[-1]
-            if (match := _FOLDER.fullmatch(name)) and self._is_folder(one):
+        names: dict[int, str] = {}
+        for path in listed:
+            name = path["name"].rstrip("/").rsplit("/", 1)[-1]
+            if (match := _FOLDER.fullmatch(name)) and self._is_folder(path):
                 # OpenRLHF has its own format beside that of transformers.
-                found[int(match[1])] = max(
-                    name, found.get(int(match[1]), ""), key=lambda name: name.endswith("_hf")
+                names[int(match[1])] = max(
+                    name, names.get(int(match[1]), ""), key=lambda name: name.endswith("_hf")
                 )
-        return dict(sorted(found.items()))
+        return dict(sorted(names.items()))
 
     def _named(self) -> dict[int, str]:
-        """Return the folders whose path below the root has the given form; ``*`` stands for a part of one name."""
-        parts = (re.escape(part).replace(r"\*", "[^/]*") for part in self.name.split("{N}"))
-        form, found = re.compile("(0|[1-9][0-9]{0,17})".join(parts)), dict[int, str]()
+        # ``*`` stands for a part of one name.
+        parts = (re.escape(word).replace(r"\*", "[^/]*") for word in self.name.split("{N}"))
+        form, named_paths = re.compile("(0|[1-9][0-9]{0,17})".join(parts)), dict[int, str]()
         paths = filter(
             self._fs.isdir, sorted(self._fs.glob(f"{self._root}/{self.name.replace('{N}', '*')}"))
         )
         for name in (path.rstrip("/").removeprefix(f"{self._root}/") for path in paths):
             if (match := form.fullmatch(name)) and (
-                other := found.setdefault(int(match[1]), name)
+                earlier := named_paths.setdefault(int(match[1]), name)
             ) != name:
                 raise WatchError(
-                    f"{self.given}: {other} and {name} have one step; follow one training at a time"
+                    f"{self.given}: {earlier} and {name} have one step; follow one training at "
+                    "a time"
                 )
-        return dict(sorted(found.items()))
+        return dict(sorted(named_paths.items()))
 
     def others(self) -> list[str]:
-        """Return the names of folders: below the root, and with a number at its end below one of these."""
+        """Names of folders below the root, and numbered ones in these."""
         try:
             below = [
-                one["name"].rstrip("/")
-                for one in self._fs.ls(self._root, detail=True)
-                if self._is_folder(one)
+                folder["name"].rstrip("/")
+                for folder in self._fs.ls(self._root, detail=True)
+                if self._is_folder(folder)
             ]
             below = [path for path in below if path.rsplit("/", 1)[-1][0] not in "._"]
             inner = [one for path in below[:3] for one in self._fs.glob(f"{path}/*[0-9]")]
@@ -296,22 +316,33 @@ class CheckpointStore:
         return [path.removeprefix(f"{self._root}/") for path in (*below[:5], *inner[:3])]
 
     def _is_folder(self, listed: Mapping[str, Any]) -> bool:
-        # Links are "other" in a local listing and "link" in one of SFTP; files and folders need no further request.
-        kind = listed["type"]
-        return kind == "directory" or (
-            kind in ("other", "link") and bool(self._fs.isdir(listed["name"]))
+        # Links are "other" in a local listing and "link" in one of SFTP; files and folders need no
+        # further request.
+        entry_type = listed["type"]
+        return entry_type == "directory" or (
+            entry_type in ("other", "link") and bool(self._fs.isdir(listed["name"]))
         )
 
     def is_checkpoint(self) -> bool:
-        """Return True if the folder is itself a checkpoint: the training's folder is the one above."""
+        """Is the folder itself a checkpoint?
+
+        The training's folder is then the one above.
+        """
         return any(self._fs.exists(f"{self._root}/{name}") for name in ("config.json", ADAPTER))
 
     def read(self, step: int, name: str) -> SavedCheckpoint | None:
-        """Return the checkpoint of a step as it is now; None if it is gone."""
+        """Read the checkpoint of a step as it is now.
+
+        Returns:
+            The checkpoint, or None if it is gone.
+        """
         root = f"{self._root}/{name}"
         try:
             listed = self._fs.find(root, detail=True)
-            facts = {path.removeprefix(f"{root}/"): _facts(one) for path, one in listed.items()}
+            facts = {
+                path.removeprefix(f"{root}/"): _facts(facts_of_file)
+                for path, facts_of_file in listed.items()
+            }
             state = self._state(root, facts[_STATE]) if _STATE in facts else {}
             return self._made(step, name, root, facts, state) if facts else None
         except FileNotFoundError:
@@ -322,17 +353,17 @@ class CheckpointStore:
     ) -> SavedCheckpoint:
         model = next((at for at in _MODEL_FOLDERS if _weights(facts, at)), "")
         files = {
-            path: one
-            for path, one in facts.items()
+            path: file
+            for path, file in facts.items()
             if path.startswith(model) and is_deciding(path[len(model) :])
         }
         parts = (
             []
             if _weights(facts, model)
-            else [one for path, one in facts.items() if _PART.fullmatch(path)]
+            else [file for path, file in facts.items() if _PART.fullmatch(path)]
         )
         watched = _within(state, "stateful_callbacks", "forgetwatch", "attributes")
-        made = SavedCheckpoint(
+        checkpoint = SavedCheckpoint(
             step=step,
             name=name,
             root=root,
@@ -348,14 +379,14 @@ class CheckpointStore:
             save_steps=state.get("save_steps"),
         )
         # The files are read again only when they have changed.
-        if self._checked.get(root, ("", ""))[0] != made.signature:
-            self._checked[root] = made.signature, "" if parts else self._problem(made)
-        return replace(made, problem=self._checked[root][1])
+        if self._checked.get(root, ("", ""))[0] != checkpoint.signature:
+            self._checked[root] = checkpoint.signature, "" if parts else self._problem(checkpoint)
+        return replace(checkpoint, problem=self._checked[root][1])
 
     def _state(self, root: str, facts: FileFacts) -> dict[str, Any]:
-        """Return ``trainer_state.json`` with digests of its log's first entries; empty if it is not whole yet."""
-        if (known := self._states.get(root)) is not None and known[0] == facts:
-            return known[1]
+        # The state has digests of the log's first entries; empty if the file is not whole yet.
+        if (state_known := self._states.get(root)) is not None and state_known[0] == facts:
+            return state_known[1]
         try:
             state = json.loads(self._fs.cat_file(f"{root}/{_STATE}"))
         except (ValueError, RecursionError):
@@ -369,38 +400,42 @@ class CheckpointStore:
         log = state.get("log_history")
         entries = log[:_LOGGED] if isinstance(log, list) else []
         kept["log"] = [
-            hashlib.sha256(json.dumps(one, sort_keys=True).encode()).hexdigest()[:8]
-            for one in entries
+            hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()[:8]
+            for entry in entries
         ]
         self._states[root] = facts, kept
         return kept
 
-    def _problem(self, made: SavedCheckpoint) -> str:
-        """Return the reason why the model of a checkpoint is not complete; empty if it is."""
-        own = {
-            path[len(made.model) :]: one
-            for path, one in made.files.items()
-            if path.startswith(made.model)
+    def _problem(self, checkpoint: SavedCheckpoint) -> str:
+        # The reason why the model is not complete.
+        own_files = {
+            path[len(checkpoint.model) :]: file
+            for path, file in checkpoint.files.items()
+            if path.startswith(checkpoint.model)
         }
-        if not _weights(made.files, made.model):
+        if not _weights(checkpoint.files, checkpoint.model):
             return "it has no weights"
-        if "config.json" not in own and ADAPTER not in own:
+        if "config.json" not in own_files and ADAPTER not in own_files:
             return "config.json is missing"
-        base = f"{made.root}/{made.model}"
-        for index in (name for name in own if name.endswith(".index.json") and "/" not in name):
+        base = f"{checkpoint.root}/{checkpoint.model}"
+        for index in (
+            name for name in own_files if name.endswith(".index.json") and "/" not in name
+        ):
             try:
-                named = set(
+                shards = set(
                     map(str, json.loads(self._fs.cat_file(base + index))["weight_map"].values())
                 )
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
                 return f"{index} cannot be read"
-            if missing := sorted(named - own.keys()):
+            if missing := sorted(shards - own_files.keys()):
                 return f"{missing[0]}, which {index} names, is missing"
         return ""
 
     @contextmanager
     def held(self, checkpoint: SavedCheckpoint) -> Iterator[Path]:
-        """Provide a context in which a complete checkpoint is read; yields the folder of its model, or of a copy of it.
+        """Read a complete checkpoint within the block.
+
+        Yields the folder of the model, or of a copy.
 
         Raises:
             CheckpointGoneError: If it was deleted, or written again, since it was seen.
@@ -418,7 +453,11 @@ class CheckpointStore:
             yield Path(copies) / checkpoint.model
 
     def check_unchanged(self, checkpoint: SavedCheckpoint) -> None:
-        """Raise `CheckpointGoneError` if a checkpoint was written again since it was seen: files of both times."""
+        """Refuse a checkpoint that was written again since it was seen.
+
+        Raises:
+            CheckpointGoneError: If its files are of both times.
+        """
         now = self._read_anew(checkpoint)  # of one that was deleted since, what was copied is whole
         if now is not None and now.signature != checkpoint.signature:
             raise CheckpointGoneError(f"{checkpoint.name} is being written again")
@@ -440,7 +479,7 @@ class CheckpointStore:
         return self.read(checkpoint.step, checkpoint.name)
 
     def is_gone(self, checkpoint: SavedCheckpoint) -> bool:
-        """Return True if a file of the checkpoint has been deleted since it was seen."""
+        """Has a file of the checkpoint been deleted?"""
         now = self._read_anew(checkpoint)
         return now is None or not checkpoint.files.keys() <= now.files.keys()
 
@@ -452,20 +491,20 @@ def _facts(listed: Mapping[str, Any]) -> FileFacts:
 
 
 def _weights(facts: Mapping[str, FileFacts], model: str) -> list[str]:
-    own = (path[len(model) :] for path in facts if path.startswith(model))
-    return [name for name in own if "/" not in name and _WEIGHTS.fullmatch(name)]
+    own_names = (path[len(model) :] for path in facts if path.startswith(model))
+    return [name for name in own_names if "/" not in name and _WEIGHTS.fullmatch(name)]
 
 
-def _is_newest(state: FileFacts, others: list[FileFacts]) -> bool:
-    """Return True if ``trainer_state.json`` was written after the other files, as transformers does."""
-    times = [one.changed for one in others]
+def _is_newest(state: FileFacts, rest: list[FileFacts]) -> bool:
+    # transformers writes ``trainer_state.json`` after the other files.
+    times = [file.changed for file in rest]
     if not isinstance(state.changed, (int, float)):
         return all(time is None for time in times)
     return all(isinstance(time, (int, float)) and time <= state.changed for time in times)
 
 
 def _is_last(state: Mapping[str, Any]) -> bool:
-    """Return True if a training took its last step here, or was stopped early."""
+    # The last step of a training, or an early stop.
     stopped = _within(state, "stateful_callbacks", "TrainerControl", "args").get(
         "should_training_stop"
     )
@@ -474,58 +513,59 @@ def _is_last(state: Mapping[str, Any]) -> bool:
 
 
 def _within(values: Any, *names: str) -> dict[str, Any]:
-    """Return the object under some names, one in the other; empty if there is none."""
+    # One name in the other.
     for name in names:
         values = values.get(name) if isinstance(values, dict) else None
     return values if isinstance(values, dict) else {}
 
 
 def weights_of(path: Path, *, loading: Loading) -> dict[str, Any]:
-    """Return the metadata on the files in a model's folder that determine its rows.
+    """Metadata on the files that determine a model's rows.
 
-    That is ``digest``, and for an adapter, whose digest covers its base, also ``base``: ``model`` and ``digest``. A
-    `ScoringError` if a file cannot be read, or the base cannot be found.
+    That is ``digest``, and for an adapter, whose digest covers its base, also ``base``: ``model``
+    and ``digest``. A `ScoringError` if a file cannot be read, or the base cannot be found.
     """
-    own = file_digests(path)
+    digests = file_digests(path)
     if not (path / ADAPTER).is_file():
-        return {"digest": _digest(own)}
+        return {"digest": _digest(digests)}
     model = base_of_adapter(path)
     base = _base_identity(model, loading=loading, adapters=(path.resolve(),))
     of_base = {"model": model, "digest": _digest(base)}
-    return {"digest": _digest([*own, *base]), "base": of_base}
+    return {"digest": _digest([*digests, *base]), "base": of_base}
 
 
 def identity_of(model: str, *, loading: Loading) -> dict[str, str]:
-    """Return ``model`` and ``digest`` of a base, by which `is_replaced` knows it again."""
+    """Model and digest of a base, for `is_replaced`."""
     return {"model": model, "digest": _digest(_base_identity(model, loading=loading))}
 
 
 def weight_digests(path: Path) -> list[str]:
-    """Return name and digest of each file of weights in a model's folder."""
+    """Name and digest of each file of weights."""
     return [
-        one
-        for one in file_digests(path)
-        if one.rsplit(" ", 1)[0].endswith((".safetensors", ".bin"))
+        digest
+        for digest in file_digests(path)
+        if digest.rsplit(" ", 1)[0].endswith((".safetensors", ".bin"))
     ]
 
 
 def _base_identity(
     model: str, *, loading: Loading, adapters: tuple[Path, ...] = ()
 ) -> Sequence[str]:
-    """Return the identity of the weights of an adapter's base; see `model_loading.weights_identity`."""
+    # See `model_loading.weights_identity`.
     if Path(model).is_dir() and not (Path(model) / ADAPTER).is_file():
         # Path, size and time of change of each file that can decide its rows.
-        found = [(file, file.stat()) for file in sorted(deciding_files(Path(model)))]
+        states = [(file, file.stat()) for file in sorted(deciding_files(Path(model)))]
         return _folder_identity(
-            model, tuple((str(file), state.st_size, state.st_mtime_ns) for file, state in found)
+            model, tuple((str(file), state.st_size, state.st_mtime_ns) for file, state in states)
         )
     return weights_identity(model, loading=loading, adapters=adapters)
 
 
 @lru_cache(maxsize=1)
 def _folder_identity(model: str, states: tuple[tuple[str, int, int], ...]) -> tuple[str, ...]:
-    """Return the identity of the weights in a folder, kept while the states of its files stay the same."""
-    # What is put beside a model, such as the results of an evaluation or an adapter below it, is no part of it.
+    # Kept while the states of the files stay the same.
+    # What is put beside a model, such as the results of an evaluation or an adapter below it, is no
+    # part of it.
     return tuple(
         digest
         for digest in weights_identity(model)
@@ -534,7 +574,9 @@ def _folder_identity(model: str, states: tuple[tuple[str, int, int], ...]) -> tu
 
 
 def is_replaced(base: Mapping[str, str], *, loading: Loading) -> bool:
-    """Return True if the base of an adapter, as `weights_of` names it, has other weights now.
+    """Has the base of an adapter other weights now?
+
+    False if it cannot be read.
 
     False if it cannot be read.
     """
@@ -544,7 +586,11 @@ def is_replaced(base: Mapping[str, str], *, loading: Loading) -> bool:
 
 
 def watched_budget(store: CheckpointStore, checkpoint: SavedCheckpoint, probe: Probe) -> int | None:
-    """Return the tokens of a batch of the run that watched this training; None if there is none with this probe."""
+    """Tokens of a batch of the run that watched this training.
+
+    Returns:
+        The tokens, or None if there is no such run with this probe.
+    """
     if checkpoint.fingerprint == probe.fingerprint:
         return checkpoint.token_budget
     if store.path is None:
@@ -558,17 +604,21 @@ def watched_budget(store: CheckpointStore, checkpoint: SavedCheckpoint, probe: P
 
 
 def lost_base(path: Path) -> str:
-    """Return the clause on the base of an adapter that is gone, with the remedy; empty if nothing is missing."""
+    """Clause on the missing base of an adapter, with the remedy.
+
+    Empty if nothing is missing.
+    """
     if not (missing := missing_base(path)):
         return ""
     return (
-        f"is an adapter of {missing}, which is not there; put it back, or name the present place of that model in "
+        f"is an adapter of {missing}, which is not there; put it back, or name the present "
+        "place of that model in "
         "adapter_config.json (base_model_name_or_path)"
     )
 
 
 def _digest(identity: Sequence[str]) -> str:
-    """Return the first 32 hex digits of a digest of what identifies weights."""
+    # First 32 hex digits.
     return hashlib.sha256("\n".join(identity).encode()).hexdigest()[:32]
 
 
@@ -583,7 +633,10 @@ End = Literal["last checkpoint", "idle", "stopped", "once", "guard"]
 
 @contextmanager
 def set_by_signals(stop: threading.Event) -> Iterator[None]:
-    """Provide a context in which the first SIGTERM or SIGINT sets an event; a second one ends the process."""
+    """Set an event at the first SIGTERM or SIGINT in the block.
+
+    A second signal ends the process.
+    """
     earlier: dict[signal.Signals, Any] = {}
 
     def handle(number: int, _: object) -> None:
@@ -591,13 +644,13 @@ def set_by_signals(stop: threading.Event) -> Iterator[None]:
         signal.signal(number, earlier[signal.Signals(number)])
 
     if threading.current_thread() is threading.main_thread():
-        for one in (signal.SIGTERM, signal.SIGINT):
-            earlier[one] = signal.signal(one, handle)
+        for signal_number in (signal.SIGTERM, signal.SIGINT):
+            earlier[signal_number] = signal.signal(signal_number, handle)
     try:
         yield
     finally:
-        for one, handler in earlier.items():
-            signal.signal(one, handler)
+        for signal_number, handler in earlier.items():
+            signal.signal(signal_number, handler)
 
 
 class CheckpointQueue:
@@ -608,7 +661,8 @@ class CheckpointQueue:
 
     Args:
         store: The folder of the checkpoints.
-        looks: Function of the looks taken so far: the signature of the files of each, empty if unknown, by step.
+        looks: Function of the looks taken so far: the signature of the files of each, empty if
+            unknown, by step.
         stop: Set to end.
         poll: Seconds between two listings.
         idle: Seconds without a new checkpoint after which it ends; None for no limit.
@@ -641,7 +695,10 @@ class CheckpointQueue:
 
     @property
     def failed(self) -> list[str]:
-        """Names of the checkpoints that could not be scored, or were gone before; by rising step."""
+        """Names of the checkpoints without a score, by rising step.
+
+        They could not be scored, or were deleted before.
+        """
         return [name for _, name in sorted(self._failed.items())]
 
     @property
@@ -651,34 +708,41 @@ class CheckpointQueue:
 
     @property
     def last_step(self) -> int:
-        """Step of the last checkpoint that was ever there; 0 without one."""
+        """Step of the last checkpoint ever seen; 0 without one."""
         return max(self._seen, default=0)
 
     @property
     def is_over(self) -> bool:
-        """True if the last checkpoint is that of the training's last step."""
+        """Is the last checkpoint that of the training's last step?"""
         return self.latest is not None and self.latest.is_last
 
     @property
     def waiting(self) -> list[str]:
-        """Names of the checkpoints that were not complete, or not taken before the end; by rising step."""
+        """Names of the checkpoints not taken before the end.
+
+        Or not complete; by rising step.
+        """
         return [
             self._seen[step]
             for step in sorted(self._seen.keys() - self._done.keys() - self._looks().keys())
         ]
 
     def next(self, *, brief: bool = False) -> SavedCheckpoint | End | None:
-        """Return the next checkpoint to score; a reason to end; None after a while, or, if `brief`, after one listing.
+        """Next checkpoint to score, or a reason to end.
 
-        A WatchError if the folder has no checkpoints, and none is waited for, or it cannot be listed at all.
+        A WatchError if the folder has no checkpoints, and none is waited for, or it cannot be
+        listed at all.
+
+        Returns:
+            None after a while, or, if `brief`, after one listing.
         """
         until = time.monotonic() + (0.0 if brief else _ROUND)
         while True:
             if self._stop.is_set():
                 return "stopped"
-            if (found := self._scan_safely()) is not None:
+            if (checkpoint := self._scan_safely()) is not None:
                 self._looks_again = self._once  # what was being written meanwhile may be complete
-                return found
+                return checkpoint
             if (end := self._end(again=self._looks_again)) is not None:
                 return end
             self._looks_again = False
@@ -697,7 +761,7 @@ class CheckpointQueue:
         self._failed[checkpoint.step] = checkpoint.name
 
     def restart_clock(self) -> None:
-        """Count the time without a new checkpoint from now on."""
+        """Restart the time without a new checkpoint."""
         self._active = time.monotonic()
 
     def log_once(self, line: str) -> None:
@@ -707,7 +771,7 @@ class CheckpointQueue:
             log(line)
 
     def _scan_safely(self) -> SavedCheckpoint | None:
-        """Return the result of `_scan`; None where a folder that was listed before cannot be read for now."""
+        # None where a folder that was listed before cannot be read for now.
         try:
             return self._scan()
         except Exception as error:  # of any kind, as file systems raise
@@ -717,8 +781,8 @@ class CheckpointQueue:
             return None
 
     def _scan(self) -> SavedCheckpoint | None:
-        """Return the next complete, unscored checkpoint; log what is left out once."""
-        looks, found = self._looks(), None
+        # What is left out is logged once.
+        looks, complete = self._looks(), None
         for step, name in self._list(looks).items():
             if (checkpoint := self._read_safely(step, name)) is None:
                 continue
@@ -731,18 +795,20 @@ class CheckpointQueue:
             if step in looks:
                 if looks[step] not in ("", checkpoint.signature):
                     self.log_once(
-                        f"{name} was saved again after it was scored; its look stays (--run scores anew)"
+                        f"{name} was saved again after it was scored; its look stays (--run "
+                        "scores anew)"
                     )
                 self.deal_with(checkpoint)
-            if found is None and self._done.get(step) != checkpoint.signature and step not in looks:
-                found = self._judged(checkpoint, is_unchanged=before == checkpoint.signature)
-        return found
+            if (
+                complete is None
+                and self._done.get(step) != checkpoint.signature
+                and step not in looks
+            ):
+                complete = self._judged(checkpoint, is_unchanged=before == checkpoint.signature)
+        return complete
 
     def _read_safely(self, step: int, name: str) -> SavedCheckpoint | None:
-        """Return the checkpoint as it is now.
-
-        None if it is gone, cannot be read, or is remote and was read just now.
-        """
+        # None if the checkpoint is gone, cannot be read, or is remote and was read just now.
         is_done = step in self._done and self._store.path is None
         if is_done and time.monotonic() - self._read.get(step, 0.0) < _REVISIT:
             return None
@@ -753,7 +819,7 @@ class CheckpointQueue:
             return None
 
     def _judged(self, checkpoint: SavedCheckpoint, *, is_unchanged: bool) -> SavedCheckpoint | None:
-        """Return the checkpoint if it is complete and has its weights; else it is logged once what is missing."""
+        # What is missing is logged once.
         if checkpoint.problem:
             if is_unchanged:  # nothing was added since the listing before
                 self.log_once(f"{checkpoint.name} is not complete yet: {checkpoint.problem}")
@@ -763,13 +829,14 @@ class CheckpointQueue:
         if not checkpoint.in_parts:
             return checkpoint
         self.log_once(
-            f"{checkpoint.name} has its weights in parts, as the processes had them; merge them into one model"
+            f"{checkpoint.name} has its weights in parts, as the processes had them; merge them "
+            "into one model"
         )
         self.fail(checkpoint)
         return None
 
     def _list(self, looks: Mapping[int, str]) -> dict[int, str]:
-        """Return the folder of each step that is there; those that are gone before they were scored are logged."""
+        # Checkpoints deleted before they were scored are logged.
         names = self._store.names()
         self._has_listed = True
         if names.keys() - self._seen.keys():
@@ -780,23 +847,23 @@ class CheckpointQueue:
             self._done[step] = ""
         self._seen |= names
         if not names and not self._once:
-            also = ", nor that folder" if self._is_new else ""
-            self.log_once(f"no checkpoint yet{also}; waiting for {NAMES}{self._hint()}")
+            hint = ", nor that folder" if self._is_new else ""
+            self.log_once(f"no checkpoint yet{hint}; waiting for {NAMES}{self._hint()}")
         return names
 
     def _hint(self) -> str:
-        """Return the remark on a folder without checkpoints that looks like one."""
+        # The folder may look like a checkpoint.
         if self._store.is_checkpoint():
             return "; it is itself a checkpoint, give the folder above"
-        others = self._store.others()
+        folders = self._store.others()
         return (
-            f"; there are {', '.join(others)}; --name 'step_{{N}}' gives the form of their names"
-            if others
+            f"; there are {', '.join(folders)}; --name 'step_{{N}}' gives the form of their names"
+            if folders
             else ""
         )
 
     def _end(self, *, again: bool) -> End | None:
-        """Return the reason to end now; None to wait on, also for a folder that is to be seen once `again`."""
+        # None to wait on, also for a folder that is to be seen once `again`.
         if self._once:
             if again and (self._seen.keys() - self._done.keys()):
                 return None
@@ -804,9 +871,14 @@ class CheckpointQueue:
                 needed = f"checkpoints ({self._store.name or NAMES})"
                 raise WatchError(f"{self._store.given}: needed {needed}, found none{self._hint()}")
             return "once"
-        last = self.latest
-        is_done = last is not None and self._done.get(last.step) == last.signature
-        if last is not None and last.is_last and is_done and last.step == max(self._seen):
+        last_seen = self.latest
+        is_done = last_seen is not None and self._done.get(last_seen.step) == last_seen.signature
+        if (
+            last_seen is not None
+            and last_seen.is_last
+            and is_done
+            and last_seen.step == max(self._seen)
+        ):
             return "last checkpoint"
         if self._idle is not None and time.monotonic() - self._active > self._idle:
             return "idle"
@@ -825,15 +897,18 @@ class FollowSettings:
     """Settings of a follower.
 
     Attributes:
-        base: What checkpoints are compared with: a model id, a checkpoint folder, or a snapshot file.
-        name: Form of the names of the checkpoints' folders, such as ``step_{N}``; empty for the usual ones.
+        base: What checkpoints are compared with: a model id, a checkpoint folder, or a snapshot
+            file.
+        name: Form of the names of the checkpoints' folders, such as ``step_{N}``; empty for the
+            usual ones.
         poll: Seconds between two looks at the folder.
         idle: Seconds without a new checkpoint after which it ends; None for no limit.
         once: True to score the checkpoints that are there, and end.
         guard: Bounds on losses, of which ``stop`` ends the follower; None for none.
         report_to: Names of trackers.
         group: Group of the tracker's run; None for none.
-        resume_run: Id of a tracker's run, such as the training's own, that gets the numbers; None for a new run.
+        resume_run: Id of a tracker's run, such as the training's own, that gets the numbers; None
+            for a new run.
         full: True to send every number of every group, and to measure the drift from the base.
         loading: How models are loaded.
     """
@@ -854,38 +929,43 @@ class FollowSettings:
 class _Base:
     """The base: a snapshot, which is read at once, or a model, whose configuration and tokenizer are tried."""
 
-    def __init__(self, given: str, *, loading: Loading) -> None:
-        path = Path(given)
-        self.given = given
+    def __init__(self, base_given: str, *, loading: Loading) -> None:
+        path = Path(base_given)
+        self.given = base_given
         self.snapshot: Snapshot | None = None
         if path.is_file():
-            found = read_snapshot(path)
-            named = {"base": given, _CHECKSUM: found.checksum}  # by which `check` knows it again
-            self.snapshot = replace(found, meta={**found.meta, **named})
+            snapshot = read_snapshot(path)
+            metadata = {
+                "base": base_given,
+                _CHECKSUM: snapshot.checksum,
+            }  # by which `check` knows it again
+            self.snapshot = replace(snapshot, meta={**snapshot.meta, **metadata})
         elif not (path / ADAPTER).is_file():
-            load_outline(given, loading=loading)
+            load_outline(base_given, loading=loading)
         elif lost := lost_base(path):
             raise WatchError(f"--base {path} {lost}")
 
     def check(self, baseline: Snapshot, run: Path) -> None:
-        """Refuse a run folder whose looks were compared with another base."""
-        made = str(baseline.meta.get("base"))
-        is_same = made == self.given or Path(made).resolve() == Path(self.given).resolve()
+        """Refuse a run folder whose looks have another base."""
+        base_made = str(baseline.meta.get("base"))
+        is_same = base_made == self.given or Path(base_made).resolve() == Path(self.given).resolve()
         if (
             is_same
             and self.snapshot is not None
             and baseline.meta.get(_CHECKSUM) != self.snapshot.checksum
         ):
-            made, is_same = "other rows", False
+            base_made, is_same = "other rows", False
         if not is_same:
             raise WatchError(
-                f"{run}: its looks are compared with {made}, and --base is {self.given}; give --run another folder"
+                f"{run}: its looks are compared with {base_made}, and --base is {self.given}; give "
+                "--run another folder"
             )
 
     def tokenizer_for(self, checkpoint: Path) -> str | None:
-        """Return the folder or id of this base's tokenizer, for a checkpoint that is saved without one.
+        """Folder or id of the tokenizer for a checkpoint without one.
 
-        None if it has one.
+        Returns:
+            The base's, or None if the checkpoint has a tokenizer.
         """
         # An adapter has that of its own base, and a snapshot has none to lend.
         if (
@@ -934,7 +1014,8 @@ class Follower:
         if run is None:
             if self._store.path is None:
                 raise WatchError(
-                    f"{output_dir}: needed a folder of this machine for the looks; name it with --run"
+                    f"{output_dir}: needed a folder of this machine for the looks; name it with "
+                    "--run"
                 )
             # As it was given, since the path is shown.
             run = (self._store.path if "://" in output_dir else Path(output_dir)) / FOLLOW_FOLDER
@@ -966,7 +1047,8 @@ class Follower:
         self.queue = CheckpointQueue(
             self._store,
             looks=lambda: {
-                step: str(one.get("signature") or "") for step, one in self._weights().items()
+                step: str(files_scored.get("signature") or "")
+                for step, files_scored in self._weights().items()
             },
             stop=self._stop,
             poll=settings.poll,
@@ -976,10 +1058,14 @@ class Follower:
         self._failures_so_far = 0
 
     def follow(self) -> End:
-        """Score checkpoints until the training, or the follower, ends; return the reason.
+        """Score checkpoints until the training or the follower ends.
+
+        Returns:
+            The reason of the end.
 
         Raises:
-            ForgetwatchError: If no checkpoint can be compared with the base, or another one follows into it.
+            ForgetwatchError: If no checkpoint can be compared with the base, or another one follows
+                into it.
         """
         with set_by_signals(self._stop):
             on_main_process(self._claim)
@@ -993,7 +1079,7 @@ class Follower:
 
     @property
     def unstored(self) -> list[str]:
-        """Names of the looks that were taken, and could not be stored."""
+        """Names of the looks that could not be stored."""
         baseline = self.watch.run.baseline
         start = None if baseline is None else baseline.meta["step"]
         return ["the base" if step == start else f"step {step}" for step in self.watch.run.pending]
@@ -1003,12 +1089,12 @@ class Follower:
             if self.watch.run.pending:
                 with suppress(ForgetwatchError):
                     self.watch.run.store()
-            found = on_main_process(lambda: self.queue.next(brief=bool(self.watch.run.pending)))
-            if isinstance(found, str):
-                return found
-            if found is None:
+            next_item = on_main_process(lambda: self.queue.next(brief=bool(self.watch.run.pending)))
+            if isinstance(next_item, str):
+                return next_item
+            if next_item is None:
                 continue
-            self._take(found)
+            self._take(next_item)
             guard = self._settings.guard
             if (
                 guard is not None
@@ -1018,42 +1104,44 @@ class Follower:
                 return "guard"
 
     def _note_end(self, end: End) -> None:
-        """Note how far the training came, and the checkpoints after the last look that were not scored."""
+        # Checkpoints after the last look that were not scored are noted too.
         run, queue = self.watch.run, self.queue
         if run.baseline is None:
             return
-        last, seen, is_over = on_main_process(
+        last_step, seen, is_over = on_main_process(
             lambda: (queue.unscored, queue.last_step, queue.is_over)
         )
         if end == "guard":
             step = max(run.comparisons)
             run.note_end(last_step=step, delivered=step, is_stopped=True)
             return
-        for step in last:
+        for step in last_step:
             if step > max(run.comparisons) and step not in dict(run.ending.failed):
                 run.note_failed(step, "not scored")
         if is_over:
             run.note_end(last_step=seen, delivered=seen, is_stopped=False)
 
     def _claim(self) -> None:
-        """Take the run folder, which must be writable, before anything is scored."""
+        # The folder must be writable before anything is scored.
         folder = self.watch.run.folder
         run = folder.path
         there = next(path for path in (run.absolute(), *run.absolute().parents) if path.exists())
         if not (there.is_dir() and os.access(there, os.W_OK)):
             why = f"{there} {'cannot be written to' if there.is_dir() else 'is a file'}"
             raise WatchError(
-                f"{run}: the looks cannot be stored there, since {why}; name another folder with --run"
+                f"{run}: the looks cannot be stored there, since {why}; name another folder "
+                "with --run"
             )
         try:
             folder.claim(patience=_PATIENCE, on_wait=log)
         except WatchError as error:
             raise WatchError(
-                f"{run}: another process follows into this folder; stop it, or name another folder with --run"
+                f"{run}: another process follows into this folder; stop it, or name another "
+                "folder with --run"
             ) from error
 
     def _resume(self) -> None:
-        """Restore the looks of an earlier follower, and log what is done next."""
+        # An earlier follower has left the looks; what is done next is logged.
         run = self.watch.run
         path = run.folder.path
         if (why := on_main_process(self._replaced)) is not None:
@@ -1071,7 +1159,7 @@ class Follower:
         self._log(f"following {self._store.given} with {run.probe.name}, {len(run.probe):,} items")
 
     def _replaced(self) -> str | None:
-        """Return why the stored looks are not those of this base and this training, in a clause; None if they are."""
+        # The stored looks are not those of this base and this training.
         folder, loading = self.watch.run.folder, self._settings.loading
         with suppress(SnapshotError, ScoringError):
             base = read_snapshot(folder.path / BASELINE).meta.get("base_weights")
@@ -1081,8 +1169,8 @@ class Follower:
         for step, path in folder.looks().items():
             with suppress(SnapshotError):
                 stored[step] = read_snapshot(path).meta.get("weights") or {}
-        for one in list(stored.values())[-1:]:
-            if (base := one.get("base")) and is_replaced(base, loading=loading):
+        for facts in list(stored.values())[-1:]:
+            if (base := facts.get("base")) and is_replaced(base, loading=loading):
                 return f"are of adapters of {base['model']}, which has other weights now"
         changed = []
         for saved in self._there():
@@ -1100,55 +1188,55 @@ class Follower:
         )
 
     def _there(self) -> list[SavedCheckpoint]:
-        """Return the checkpoints that are whole now."""
+        # Whole now.
         names = {} if self._store.path is None else self._store.names()
         there = []
         for step, name in names.items():
             with suppress(OSError):
                 there.append(self._store.read(step, name))
-        return [one for one in there if one is not None]
+        return [checkpoint for checkpoint in there if checkpoint is not None]
 
     def _are_replaced(self) -> bool:
-        """Return True if all of several checkpoints that were scored, and are there, have other files now."""
-        known = self._weights()
+        # All of several checkpoints that were scored and are there have other files now.
+        weights = self._weights()
         there = [
-            (one, known[one.step])
-            for one in self._there()
-            if known.get(one.step, {}).get("signature")
+            (checkpoint, weights[checkpoint.step])
+            for checkpoint in self._there()
+            if weights.get(checkpoint.step, {}).get("signature")
         ]
         are_new = len(there) > 1 and all(
-            one.signature != stored["signature"] for one, stored in there
+            checkpoint.signature != stored["signature"] for checkpoint, stored in there
         )
         return are_new and all(
-            self._is_changed(one, str(stored.get("digest"))) for one, stored in there
+            self._is_changed(checkpoint, str(stored.get("digest"))) for checkpoint, stored in there
         )
 
     def _is_stale(self, checkpoint: SavedCheckpoint) -> bool:
-        """Return True if a later training has saved its checkpoints beside one."""
+        # A later training has saved its checkpoints beside this one.
         facts = {checkpoint.step: checkpoint.facts}
         return any(one.step != checkpoint.step and one.replaces(facts) for one in self._there())
 
     def _is_other(self, checkpoint: SavedCheckpoint) -> bool:
-        """Return True if a checkpoint has other files of weights than the base, which is a folder."""
+        # The base is a folder; the checkpoint has other files of weights.
         if not Path(self._base.given).is_dir():
             return False
         with self._store.held(checkpoint) as path:
             return weight_digests(path) != weight_digests(Path(self._base.given))
 
     def _is_changed(self, saved: SavedCheckpoint, digest: str) -> bool:
-        """Return True if a checkpoint has other files than by a digest; False if they cannot be read."""
+        # False if the files cannot be read.
         with self._store.held(saved) as path, suppress(ScoringError):
             return str(weights_of(path, loading=self._settings.loading)["digest"]) != digest
         return False
 
     def _weights(self) -> dict[int, Mapping[str, Any]]:
-        """Return the metadata of each look on the files that were scored, by step; empty where a look has none."""
+        # Keys are steps; empty where a look has no such metadata.
         return {
             step: look.after.get("weights") or {} for step, look in self.watch.comparisons.items()
         }
 
     def _take(self, checkpoint: SavedCheckpoint) -> None:
-        """Score a checkpoint; one that cannot be scored is logged, and the next is taken."""
+        # A checkpoint that cannot be scored is logged, and the next is taken.
         try:
             self._score(checkpoint)
         except (_FollowError, MismatchError):
@@ -1192,7 +1280,8 @@ class Follower:
                 )
             ):
                 raise _FollowError(
-                    f"the checkpoints that are scored in {run.folder.path} and {checkpoint.name} are of two trainings; "
+                    f"the checkpoints that are scored in {run.folder.path} and "
+                    f"{checkpoint.name} are of two trainings; "
                     "start again: the looks are moved aside, and the follower begins anew"
                 )
             self._score_base(checkpoint)
@@ -1211,18 +1300,18 @@ class Follower:
         line = run_output.look_line(
             look.comparison.all, step=step, max_steps=checkpoint.max_steps, took=took
         )
-        for what, sink in (
+        for task, sink in (
             ("printing the look", lambda _: self._on_look(line) if rank() == 0 else None),
             ("sending the row", self._runs.take),
             ("the guard", self._judge),
             ("writing the report", self._page.take),
         ):
-            with self._failures.tolerate(what, step=step):
+            with self._failures.tolerate(task, step=step):
                 sink(look)
 
     def _look(
         self,
-        given: str,
+        checkpoint_folder: str,
         *,
         step: int,
         origin: Mapping[str, Any],
@@ -1230,13 +1319,17 @@ class Follower:
     ) -> Look:
         settings, tokenizer_of = self._settings, None
         if checkpoint is not None:
-            tokenizer_of = on_main_process(lambda: self._base.tokenizer_for(Path(given)))
+            tokenizer_of = on_main_process(
+                lambda: self._base.tokenizer_for(Path(checkpoint_folder))
+            )
         if tokenizer_of is not None and rank() == 0:
             self.queue.log_once(
                 "the checkpoints are saved without a tokenizer; that of the base is used"
             )
         load = partial(load_model, loading=settings.loading)
-        model, tokenizer = on_all_processes(lambda: load(given, tokenizer_of=tokenizer_of))
+        model, tokenizer = on_all_processes(
+            lambda: load(checkpoint_folder, tokenizer_of=tokenizer_of)
+        )
         try:
             if checkpoint is not None:
                 on_main_process(lambda: self._store.check_unchanged(checkpoint))
@@ -1244,11 +1337,12 @@ class Follower:
             return self.watch.take(model, tokenizer, step=step, origin=origin)
         except MismatchError as error:
             name, base = (
-                given if checkpoint is None else checkpoint.name,
+                checkpoint_folder if checkpoint is None else checkpoint.name,
                 f"the base {settings.base}",
             )
             raise _FollowError(
-                f"{name} cannot be compared with {base}, which has another tokenizer or template: {error}"
+                f"{name} cannot be compared with {base}, which has another tokenizer or "
+                f"template: {error}"
             ) from error
         finally:
             del model
@@ -1257,7 +1351,7 @@ class Follower:
                 torch.cuda.empty_cache()  # for the training, which may run on the same GPU
 
     def _score_base(self, checkpoint: SavedCheckpoint) -> None:
-        """Take the baseline, in the batches of the watched run that saved this checkpoint, if one did."""
+        # In the batches of the watched run that saved this checkpoint, if one did.
         watch, run = self.watch, self.watch.run
         if run.baseline is not None:
             return
@@ -1268,37 +1362,40 @@ class Follower:
             on_main_process(lambda: watched_budget(self._store, checkpoint, run.probe))
         )
         try:
-            given, loading = self._base.given, self._settings.loading
-            origin: dict[str, Any] = {"base": given}
-            if Path(given).is_dir():
+            base_name, loading = self._base.given, self._settings.loading
+            origin: dict[str, Any] = {"base": base_name}
+            if Path(base_name).is_dir():
                 origin["base_weights"] = on_main_process(
-                    lambda: identity_of(given, loading=loading)
+                    lambda: identity_of(base_name, loading=loading)
                 )
             if checkpoint.step == 0 and on_main_process(lambda: self._is_other(checkpoint)):
                 # The base is no look of this training: the first checkpoint has that step.
-                scored = score_checkpoint(given, run.probe, loading=loading)
+                scored = score_checkpoint(base_name, run.probe, loading=loading)
                 run.adopt(replace(scored, meta={**scored.meta, **origin}))
                 return
-            look = self._look(given, step=0, origin=origin)
+            look = self._look(base_name, step=0, origin=origin)
         except (ForgetwatchError, OSError) as error:
             raise _FollowError(f"the base cannot be scored: {error}") from error
         with self._failures.tolerate("sending the row of the base", step=0):
             self._runs.take(look)
 
     def _check_base(self, checkpoint: SavedCheckpoint, base: Mapping[str, str]) -> None:
-        """Refuse an adapter whose base has other weights now than under the adapters of the looks so far."""
+        # Adapters of one run need the same weights of the base.
         earlier = [look.get("base") or {} for look in self._weights().values()]
         if any(
-            one.get("model") == base.get("model") and one.get("digest") != base.get("digest")
-            for one in earlier
+            metadata.get("model") == base.get("model")
+            and metadata.get("digest") != base.get("digest")
+            for metadata in earlier
         ):
             raise _FollowError(
-                f"{checkpoint.name} is an adapter of {base['model']}, which has other weights now than under the looks "
-                f"in {self.watch.run.folder.path}; start again: they are moved aside, and the follower begins anew"
+                f"{checkpoint.name} is an adapter of {base['model']}, which has other weights "
+                "now than under the looks "
+                f"in {self.watch.run.folder.path}; start again: they are moved aside, and the "
+                "follower begins anew"
             )
 
     def _judge(self, look: Look) -> None:
-        """Note what the guard finds at a look; in all processes, which store the findings together."""
+        # All processes store the findings together.
         guard, run = self._settings.guard, look.run
         if guard is None:
             return
@@ -1310,7 +1407,7 @@ class Follower:
             self._runs.alert("\n".join(lines), step=look.step)
 
     def _finish(self) -> None:
-        """Close trackers and write the page, whatever has happened."""
+        # Whatever has happened.
         run = self.watch.run
         if rank() == 0 and run.comparisons:
             step = max(run.comparisons)
@@ -1324,7 +1421,10 @@ class Follower:
             run.folder.release()
 
     def show(self) -> None:
-        """Print the table of the last look, in the main process, unless there is none."""
+        """Print the table of the last look, if any.
+
+        In the main process.
+        """
         if rank() == 0 and len(self.watch.comparisons) > 1:
             of = self.queue.latest.max_steps if self.queue.latest else None
             run_output.show(self.watch.run, page=self._page, max_steps=of)

@@ -1,7 +1,7 @@
 """Baselines in the cache: found again by the weights in memory and everything else that determines their rows.
 
-The next run of the same model takes a baseline that took seconds from there; 50 items of it are measured again before
-it is used.
+The next run of the same model takes a baseline that took seconds from there; 50 items of it are
+measured again before it is used.
 
 **Trial.** A trial: the seconds of a few items of a probe, before anything is measured.
 """
@@ -28,9 +28,9 @@ from forgetwatch.run.schedule import FEWEST_ITEMS, Decision, Trial, evaluated_wo
 from forgetwatch.scoring.encoding import tokenizer_settings
 from forgetwatch.scoring.generation import generation_obstacle
 from forgetwatch.scoring.model import is_exact
-from forgetwatch.scoring.model_loading import model_fingerprint
 from forgetwatch.scoring.processes import on_main_process, rank, world_size
 from forgetwatch.scoring.scorer import SCORER, Scorer, execution
+from forgetwatch.scoring.weights_identity import model_fingerprint
 from forgetwatch.snapshot import Snapshot
 
 _DIFFERING: Final = 0.04
@@ -56,10 +56,13 @@ class KnownBaseline:
         token_budget: int | None,
         weights: str | None,
     ) -> Self | None:
-        """Return the entries; None where weights or tokenizer cannot be known whole.
+        """Entries of the cache for a model and a probe.
 
-        None too where a template names the date, or answers are sampled. All processes call it together. `weights` is
-        the fingerprint of the model; None if it is not known.
+        None too where a template names the date, or answers are sampled. All processes call it
+        together. `weights` is the fingerprint of the model; None if it is not known.
+
+        Returns:
+            The entries, or None where weights or tokenizer cannot be known whole.
         """
         settings = tokenizer_settings(tokenizer)
         if any(map(probe.is_generated, probe)) and Decoding.of(probe.decoding).temperature > 0:
@@ -69,7 +72,10 @@ class KnownBaseline:
         ran = execution(model)
         cpu = (platform.processor(), torch.backends.cpu.get_cpu_capability())
         device = torch.cuda.get_device_name() if ran["device"] == "cuda" else cpu
-        own = [getattr(tokenizer, "model_max_length", None), str(tokenizer.special_tokens_map)]
+        tokenizer_facts = [
+            getattr(tokenizer, "model_max_length", None),
+            str(tokenizer.special_tokens_map),
+        ]
         try:
             weights = weights or model_fingerprint(model)
         except (
@@ -77,26 +83,54 @@ class KnownBaseline:
         ):  # of any kind of tensor that cannot be read here: the baseline is measured
             return None
         precision = [_mixed_precision(), is_exact(model)]
-        parts = [weights, settings, own, ran, precision, device, token_budget, SCORER, RULES]
+        parts = [
+            weights,
+            settings,
+            tokenizer_facts,
+            ran,
+            precision,
+            device,
+            token_budget,
+            SCORER,
+            RULES,
+        ]
         return cls(probe, ["baseline", *parts, probe.name, probe.fingerprint])
 
     def read(self, items: int, *, whole: bool = True) -> Snapshot | None:
-        """Return the baseline of the first items of the probe; None if there is none.
+        """Read the baseline of the probe's first items.
 
         `whole` is False for one without generated answers.
+
+        Returns:
+            The baseline, or None.
         """
-        found = on_main_process(lambda: self._entry(items, whole=whole).read())
-        return found if found is not None and len(found) >= items else None
+        snapshot = on_main_process(lambda: self._entry(items, whole=whole).read())
+        return snapshot if snapshot is not None and len(snapshot) >= items else None
 
     def trial(self, sizes: Sequence[int]) -> Trial | None:
-        """Return the seconds that were measured with baselines of these sizes, and which are known; None for none."""
-        both = ((size, whole) for size in sizes for whole in (True, False))
-        found = {key: one for key in both if (one := self.read(key[0], whole=key[1])) is not None}
-        for baseline in reversed(found.values()):
-            if isinstance(known := baseline.meta.get(_TRIAL), list) and len(known) == 4:
-                question, token, answer, begin = map(float, known)
+        """Read measured seconds of baselines of these sizes.
+
+        Returns:
+            The seconds, and which are known; None if there are none.
+        """
+        keys = ((size, whole) for size in sizes for whole in (True, False))
+        baselines = {
+            key: snapshot
+            for key in keys
+            if (snapshot := self.read(key[0], whole=key[1])) is not None
+        }
+        for baseline in reversed(baselines.values()):
+            if (
+                isinstance(trial_values := baseline.meta.get(_TRIAL), list)
+                and len(trial_values) == 4
+            ):
+                question, token, answer, begin = map(float, trial_values)
                 return Trial(
-                    question=question, token=token, answer=answer, begin=begin, known=tuple(found)
+                    question=question,
+                    token=token,
+                    answer=answer,
+                    begin=begin,
+                    known=tuple(baselines),
                 )
         return None
 
@@ -105,7 +139,7 @@ class KnownBaseline:
         # By the clock of the main process: all processes take part in what follows, or none.
         if on_main_process(lambda: float(snapshot.meta.get("seconds") or 0.0)) < KEPT_SECONDS:
             return
-        known = (
+        trial_values = (
             {}
             if trial is None
             else {_TRIAL: [trial.question, trial.token, trial.answer, trial.begin]}
@@ -114,7 +148,7 @@ class KnownBaseline:
         def write() -> None:
             with suppress(OSError, ForgetwatchError):
                 self._entry(items, whole=whole).write(
-                    replace(snapshot, meta={**snapshot.meta, **known})
+                    replace(snapshot, meta={**snapshot.meta, **trial_values})
                 )
 
         on_main_process(write)
@@ -127,37 +161,43 @@ class KnownBaseline:
 
 
 def _mixed_precision() -> str:
-    """Return the precision that accelerate casts to inside the model's `forward`, which torch does not show."""
+    # accelerate casts inside the model's `forward`, which torch does not show.
     state = sys.modules.get("accelerate.state")
     is_set = state is not None and state.AcceleratorState._shared_state
     return str(state.AcceleratorState().mixed_precision) if state is not None and is_set else "no"
 
 
 def asked(model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> Snapshot:
-    """Return the answers to a few questions before a run, from the cache if they are in it."""
-    known = KnownBaseline.of(model, tokenizer, probe, token_budget=token_budget, weights=None)
-    found = None if known is None else known.read(len(probe))
-    if found is None:
+    """Answers to a few questions before a run, perhaps cached."""
+    known_baseline = KnownBaseline.of(
+        model, tokenizer, probe, token_budget=token_budget, weights=None
+    )
+    snapshot = None if known_baseline is None else known_baseline.read(len(probe))
+    if snapshot is None:
         with shown(
             f"{probe.name}, {len(probe):,} questions", is_main_process=rank() == 0
         ) as progress:
             scorer = Scorer(probe, tokenizer, model, token_budget=token_budget, progress=progress)
-            found = scorer.score(model, progress=progress)
-        if known is not None:
-            known.write(found, len(probe), None, whole=True)
-    return found
+            snapshot = scorer.score(model, progress=progress)
+        if known_baseline is not None:
+            known_baseline.write(snapshot, len(probe), None, whole=True)
+    return snapshot
 
 
 def without_trial(snapshot: Snapshot, *, model: str, step: int) -> Snapshot:
-    """Return a baseline of the cache as the measurement of a model at a step."""
+    """Turn a baseline of the cache into a measurement at a step."""
     meta = {name: value for name, value in snapshot.meta.items() if name != _TRIAL}
     return replace(snapshot, meta={**meta, "model": model, "step": step})
 
 
-def differing(found: Snapshot, checked: Snapshot) -> int | None:
-    """Return the number of checked items with another outcome than in the baseline; None if they are too many."""
+def differing(baseline: Snapshot, checked: Snapshot) -> int | None:
+    """Number of checked items that differ from the baseline.
+
+    Returns:
+        The number, or None if too many differ.
+    """
     pairs = zip(
-        found.floats("correct")[: len(checked)].tolist(),
+        baseline.floats("correct")[: len(checked)].tolist(),
         checked.floats("correct").tolist(),
         strict=True,
     )
@@ -177,17 +217,19 @@ _ON_CPU: Final = 2
 def time_items(
     model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None
 ) -> Trial | None:
-    """Time the first items that are scored, read twice, since the first time is slower, and a few answers.
+    """Time a few items and answers before a run.
 
-    None if no item fits into the context.
+    Returns:
+        The seconds, or None if no item fits into the context. Items are read twice, since the first
+        time is slower.
     """
     scored = [item for item in probe if not probe.is_generated(item)]
     answer = _answer_seconds(model, tokenizer, probe, token_budget=token_budget)
     if not scored:
         return Trial(question=0.0, token=0.0, answer=answer)
     few = Scorer(probe.with_items(scored[:_ITEMS]), tokenizer, model, token_budget=token_budget)
-    first, again = (float(few.score(model).meta["seconds"]) for _ in range(2))
-    token = again / max(few.engine.tokens, 1)
+    first_seconds, second_seconds = (float(few.score(model).meta["seconds"]) for _ in range(2))
+    token = second_seconds / max(few.engine.tokens, 1)
     if not token:
         return None
     # More items share more of their beginnings, and read fewer tokens each.
@@ -195,14 +237,14 @@ def time_items(
     engine = Scorer(more, tokenizer, model, token_budget=token_budget).engine
     tokens = engine.planned_tokens(few.engine.layout or "rows", few.engine.attention)
     question = token * tokens / evaluated_worth(more, Decision())
-    begin = max(0.0, first - again)
+    begin = max(0.0, first_seconds - second_seconds)
     return Trial(question=question, token=token * world_size(), answer=answer, begin=begin)
 
 
 def _answer_seconds(
     model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None
 ) -> float:
-    """Time the first items whose answers are generated, and return the seconds of one; 0 if there are none."""
+    # The time is that of one item; 0 without generated answers.
     generated = [item for item in probe if probe.is_generated(item)]
     if not generated or generation_obstacle(model):
         return 0.0

@@ -5,12 +5,13 @@
     add                 compares a snapshot with the baseline, and stores both: a `Look`
     close               stores what could not be stored, and lets another training have the output_dir
 
-No model: `Watch` measures, and a run adds. All comparisons are over one `Subset` of the probe, which is decided before
-the baseline. Only the rows of the baseline and of the latest look stay in memory. Every process of a training calls a
-run at the same steps, and all get the same answers; the main process alone writes.
+No model: `Watch` measures, and a run adds. All comparisons are over one `Subset` of the probe,
+which is decided before the baseline. Only the rows of the baseline and of the latest look stay in
+memory. Every process of a training calls a run at the same steps, and all get the same answers; the
+main process alone writes.
 
-A look that cannot be written, such as on a full disk, stays in memory (`pending`) until the next one, or `store`, finds
-room. That is said once.
+A look that cannot be written, such as on a full disk, stays in memory (`pending`) until the next
+one, or `store`, finds room. That is said once.
 
 **Lineage.** The lineage of the model that a training begins with, found by its folder, or by name.
 
@@ -18,8 +19,8 @@ room. That is said once.
     by its folder     a checkpoint has a copy of its run, or the run folder is beside or above the model's
     by name           ``lineage="runs/sft"``: for a model that was copied, cast or quantised
 
-A lineage that is found by itself and does not fit, or whose last look has other answers, is left out, with one line.
-One that is named and does not fit is an error.
+A lineage that is found by itself and does not fit, or whose last look has other answers, is left
+out, with one line. One that is named and does not fit is an error.
 """
 
 from __future__ import annotations
@@ -37,10 +38,16 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from forgetwatch.comparing.checks import Subset, has_graded_answers, rules_of
+from forgetwatch.comparing.checks import has_graded_answers, rules_of
 from forgetwatch.comparing.comparison import Comparison, compare, vanished_note
 from forgetwatch.comparing.kept_share import KeptOf, kept, kept_of
-from forgetwatch.comparing.trajectory import Trajectory, against_first_base, right_answers
+from forgetwatch.comparing.subset import Subset
+from forgetwatch.comparing.trajectory import (
+    Trajectory,
+    after_earlier_stages,
+    against_first_base,
+    right_answers,
+)
 from forgetwatch.errors import ForgetwatchError, MismatchError, SnapshotError, WatchError
 from forgetwatch.files.writing import write_problem
 from forgetwatch.grading.grader import RULES
@@ -57,17 +64,17 @@ from forgetwatch.run_folder.description import (
     Ending,
     GuardFinding,
     State,
-    TaskFigure,
     checkpoint_folder,
     files_digest,
 )
 from forgetwatch.run_folder.folder import Resumed, RunFolder
 from forgetwatch.run_folder.lineage import NAMED, Lineage, check_one_model, folder_of, lineage_after
+from forgetwatch.run_folder.task_figure import TaskFigure
 from forgetwatch.scoring.encoding import tokenizer_settings, tokenizer_state
 from forgetwatch.scoring.model import base_model, without_wrappers
-from forgetwatch.scoring.model_loading import model_fingerprint
 from forgetwatch.scoring.processes import on_main_process, rank
 from forgetwatch.scoring.scorer import versions
+from forgetwatch.scoring.weights_identity import model_fingerprint
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.text import one_line
 
@@ -116,9 +123,11 @@ class Run:
         firsts: Base of the first of them against each look so far, by step; empty without one.
         findings: What the guard has found, in the order in which it was.
         stopped: Step at which the guard stopped the run; None if it did not.
-        saved: Digest of the files of each checkpoint that the trainer saved, by step; None without a trainer.
+        saved: Digest of the files of each checkpoint that the trainer saved, by step; None without
+            a trainer.
         model_facts: Architecture, tokenizer and template of the model; empty if unknown.
-        training: Settings of the training: its trainer, rate, adapter and `RetentionLoss`; empty if unknown.
+        training: Settings of the training: its trainer, rate, adapter and `RetentionLoss`; empty if
+            unknown.
         task: Figure of the new task in the trainer's log so far; None if it has none.
         ending: How far the training came; running until it ends.
         started_with: Fingerprint of the model at the start of the run; None if unknown.
@@ -174,7 +183,9 @@ class Run:
         self._vanished_noted = 0.0  # share of vanished answers that was logged last
 
     def open(self) -> None:
-        """Claim the output_dir and give the run an id, before its first look; nothing if it has one.
+        """Claim the output_dir and give the run an id.
+
+        Before the first look; nothing happens if the run has an id.
 
         Raises:
             WatchError: If another process has it, and does not end.
@@ -188,12 +199,12 @@ class Run:
             self.folder.run = on_main_process(begin)
 
     def abandon(self) -> None:
-        """Let another training have the output_dir of a run whose baseline failed."""
+        """Release the output_dir of a run whose baseline failed."""
         self.folder.release()  # a run without a baseline has nothing to keep apart
         self.folder.run = None
 
     def close(self) -> None:
-        """Store what is left, if that is possible now, and let another training have the output_dir."""
+        """Store what is left if possible, and release the output_dir."""
         try:
             if self.pending:
                 self.store()
@@ -201,7 +212,9 @@ class Run:
             on_main_process(self.folder.release)
 
     def due(self, step: int, *, at_save: bool = False, at_epoch: bool = False) -> bool:
-        """Return True if a look is due after so many steps, which are then saved, or end an epoch, and is not taken.
+        """Is a look due after so many steps, and not taken?
+
+        Steps that are saved, or end an epoch, may have looks.
 
         A trainer that resumes after the end of its training takes one more step, which has no look.
         """
@@ -214,7 +227,9 @@ class Run:
     def add(
         self, snapshot: Snapshot, *, step: int, null: Snapshot | None = None, seconds: float = 0.0
     ) -> Look:
-        """Add a look: compare it with the baseline, which the first look is, and store it.
+        """Add a look: compare it with the baseline, and store it.
+
+        The first look is the baseline.
 
         Args:
             snapshot: Its rows, over the items that the looks evaluate.
@@ -236,7 +251,8 @@ class Run:
         if comparison.all.vanished_share > self._vanished_noted + VANISHED_SHARE_NOTED:
             self._vanished_noted = comparison.all.vanished_share
             _log(
-                f"step {step}: {vanished_note(comparison.all)}; a later look says so again if there are more"
+                f"step {step}: {vanished_note(comparison.all)}; a later look says so again if "
+                "there are more"
             )
         # Last: if the file cannot be written, the comparison, its rows and its cost are kept.
         failure = self.store()
@@ -245,33 +261,40 @@ class Run:
 
     @property
     def pending(self) -> tuple[int, ...]:
-        """Steps of the looks that are not stored yet, since they could not be written; rising."""
+        """Steps of the looks that could not be written yet, rising."""
         steps = list(self._unstored)
         if (
             not self._started
             and self.baseline is not None
-            and (first := self.baseline.meta["step"]) >= 0
+            and (start_step := self.baseline.meta["step"]) >= 0
         ):
-            steps.append(first)
+            steps.append(start_step)
         return tuple(sorted(steps))
 
-    def note(self, found: Iterable[GuardFinding]) -> list[GuardFinding]:
-        """Add what the guard has found, and return what was not found before: each finding is reported once."""
+    def note(self, findings: Iterable[GuardFinding]) -> list[GuardFinding]:
+        """Add findings of the guard.
+
+        Returns:
+            The findings that were not reported before.
+        """
         reported = {(finding.what, finding.name) for finding in self.findings}
-        new = [finding for finding in found if (finding.what, finding.name) not in reported]
+        new = [finding for finding in findings if (finding.what, finding.name) not in reported]
         if new:
             self.findings = (*self.findings, *new)
             self.store()
         return new
 
     def note_failed(self, step: int, cause: str) -> None:
-        """Note a look that failed: the looks before it no longer show the model."""
+        """Note a look that failed.
+
+        The looks before no longer show the model.
+        """
         failed = dict(self.ending.failed) | {step: cause}
         self.ending = replace(self.ending, failed=tuple(sorted(failed.items())))
         self.store()
 
     def note_end(self, *, last_step: int, delivered: int | None, is_stopped: bool) -> None:
-        """Note the last step of a training, and the step of the weights that it left, None for none.
+        """Note how a training ended.
 
         Args:
             last_step: The last optimizer step.
@@ -292,7 +315,7 @@ class Run:
         self.model_facts, self.started_with = facts, fingerprint
 
     def note_task(self, task: TaskFigure | None) -> None:
-        """Note the figure of the new task so far, where there is one; the next call of `store` stores it."""
+        """Note the figure of the new task, for the next `store`."""
         self.task = self.task if task is None else task
 
     def follow(self, budget: Budget) -> None:
@@ -304,12 +327,18 @@ class Run:
         self.plan(len(self.comparisons) - 1 + budget.schedule.looks_after(max(self.comparisons)))
 
     def plan(self, looks: int) -> None:
-        """Set the number of looks after the baseline, taken or still to come, for which alarms are corrected."""
+        """Set the number of looks for which alarms are corrected.
+
+        After the baseline, taken or still to come.
+        """
         self.planned = max(1, looks)
         self.store()
 
     def decide(self, decision: Decision) -> None:
-        """Set items and looks; the items at the latest before the first look after the baseline."""
+        """Set items and looks.
+
+        The items at the latest before the first look after the baseline.
+        """
         before = self.subset
         self._use(decision)
         if self.baseline is not None and self.subset != before:
@@ -343,15 +372,17 @@ class Run:
             step: The step from which the run resumes; later looks are deleted. None keeps all.
             carried: Folders in which checkpoints carry copies of it.
             baseline: The run's baseline from elsewhere, if the folder and the copies are lost.
-            decision: Decision on the items that the run's looks evaluate; None for the one in the folder, or for what
-                the stored looks have in common.
-            completions: Checksum of the base's completions that the checkpoint names; None for that in the folder.
+            decision: Decision on the items that the run's looks evaluate; None for the one in the
+                folder, or for what the stored looks have in common.
+            completions: Checksum of the base's completions that the checkpoint names; None for that
+                in the folder.
             findings: Those of the guard that the checkpoint names; None for those in the folder.
             token_budget: Tokens of a batch in which the completions are read.
 
         Raises:
             LostBaselineError: If there is no such baseline.
-            WatchError: If it was made with another probe, or `step` is no whole number in its range.
+            WatchError: If it was made with another probe, or `step` is no whole number in its
+                range.
         """
         until = None if step is None else checked_step(step)
 
@@ -363,7 +394,7 @@ class Run:
                 carried=carried,
                 baseline=baseline,
                 probe=self.probe,
-                check=lambda found: self.check_probe(found.meta),
+                check=lambda snapshot: self.check_probe(snapshot.meta),
                 log=log,
             )
 
@@ -384,9 +415,9 @@ class Run:
         decision = decision or Decision.of(resumed.described.values)
         # A reader, or a kill before the next look, must find the plan and the findings.
         self.planned = resumed.described.planned
-        last = max((int(start.meta["step"]), *looks)) if until is None else until
+        last_step = max((int(start.meta["step"]), *looks)) if until is None else until
         stored = resumed.described.findings if findings is None else findings
-        self.findings = tuple(finding for finding in stored if finding.step <= last)
+        self.findings = tuple(finding for finding in stored if finding.step <= last_step)
         self._started = True
         self.check_probe(start.meta)
         if (
@@ -396,7 +427,8 @@ class Run:
             decision = Decision(items=items)
         if has_graded_answers(start) and rules_of(start) != RULES:
             raise WatchError(
-                f"the run's generated answers were graded by version {rules_of(start)} of the grading rules, and this "
+                f"the run's generated answers were graded by version {rules_of(start)} of the "
+                "grading rules, and this "
                 f"forgetwatch has version {RULES}: resume with the version that began the run"
             )
         self.drift.log_if_lost(completions)
@@ -406,17 +438,21 @@ class Run:
         self.model_facts, self.started_with = resumed.model, resumed.started_with
         if self.saved is not None:
             listed = resumed.described.values.get("saved") or {}
-            self.saved |= {int(at): str(one) for at, one in listed.items() if int(at) <= last}
+            self.saved |= {
+                int(at): str(digest) for at, digest in listed.items() if int(at) <= last_step
+            }
         stored_ending = resumed.described.ending or Ending()
         self.ending = replace(
             stored_ending,
             state="running",
             delivered=None,
-            failed=tuple(failed for failed in stored_ending.failed if failed[0] <= last),
+            failed=tuple(failed for failed in stored_ending.failed if failed[0] <= last_step),
         )
         if (figure := resumed.described.task) is not None:
             self.task = replace(
-                figure, values=tuple(one for one in figure.values if one[0] <= last), broken=None
+                figure,
+                values=tuple(value for value in figure.values if value[0] <= last_step),
+                broken=None,
             )
         self._use(decision)
         self._compare(start, step=int(start.meta["step"]))
@@ -425,23 +461,26 @@ class Run:
         self.store()
 
     def in_order(self, baseline: Snapshot) -> Snapshot:
-        """Return a baseline from elsewhere with its rows in the order of the probe: looks evaluate its first items."""
-        place = {(item.task, item.id): number for number, item in enumerate(self.probe)}
+        """Put a baseline's rows into the order of the probe.
+
+        Looks evaluate the first items.
+        """
+        position = {(item.task, item.id): number for number, item in enumerate(self.probe)}
         order = np.argsort(
-            [place.get(key, len(place)) for key in baseline.item_keys], kind="stable"
+            [position.get(key, len(position)) for key in baseline.item_keys], kind="stable"
         )
         return replace(baseline, table=baseline.table.take(order))
 
     def _follow_order(self, start: Snapshot) -> None:
-        """Put the items into the order of the baseline of a run, which the callback may have changed."""
-        place = {key: number for number, key in enumerate(dict.fromkeys(start.item_keys))}
+        # The callback may have changed the order.
+        position = {key: number for number, key in enumerate(dict.fromkeys(start.item_keys))}
         items = tuple(
-            sorted(self.probe, key=lambda item: place.get((item.task, item.id), len(place)))
+            sorted(self.probe, key=lambda item: position.get((item.task, item.id), len(position)))
         )
         self.probe = self.probe if items == self.probe.items else self.probe.with_items(items)
 
     def check_probe(self, meta: Mapping[str, Any]) -> None:
-        """Refuse a baseline of another probe, or under another norm, by its metadata.
+        """Refuse a baseline of another probe or norm, by metadata.
 
         Raises:
             WatchError: If its fingerprint is another one.
@@ -450,15 +489,18 @@ class Run:
         if made_with.get("fingerprint", "") not in (None, self.probe.fingerprint):
             raise WatchError(
                 f"the run's baseline was made with probe {made_with.get('name')!r} "
-                f"(fingerprint {str(made_with.get('fingerprint'))[:12]}), and this is probe {self.probe.name!r} "
-                f"({self.probe.fingerprint[:12]}); resume with the probe in {self.folder.path / PROBE}"
+                f"(fingerprint {str(made_with.get('fingerprint'))[:12]}), and this is probe "
+                f"{self.probe.name!r} "
+                f"({self.probe.fingerprint[:12]}); resume with the probe in "
+                f"{self.folder.path / PROBE}"
             )
 
     def adopt(self, baseline: Snapshot, null: Snapshot | None = None) -> None:
-        """Compare with a snapshot from elsewhere, and perhaps a second measurement, instead of the first look.
+        """Compare with a snapshot from elsewhere, not the first look.
 
         Raises:
-            WatchError: If it is of another probe, a look was taken already, or another process trains in the folder.
+            WatchError: If it is of another probe, a look was taken already, or another process
+                trains in the folder.
         """
         if self.baseline is not None:
             raise WatchError(
@@ -476,11 +518,14 @@ class Run:
         self._compare(self.baseline, step=-1)
 
     def descend(self, lineage: Lineage) -> None:
-        """Count against the base of earlier trainings too, from the first look on.
+        """Count against the base of earlier trainings too.
+
+        From the first look on.
 
         Raises:
             WatchError: If a look was taken already.
-            MismatchError: If no question of the probe was measured on that base, or it was scored by other settings.
+            MismatchError: If no question of the probe was measured on that base, or it was scored
+                by other settings.
         """
         if self.baseline is not None:
             raise WatchError(
@@ -490,14 +535,16 @@ class Run:
             hashes = set(lineage.first.texts("content_hash"))
             if not any(item.content_hash in hashes for item in self.probe):
                 raise MismatchError(
-                    f"the first base was measured on other questions than those of {self.probe.name}"
+                    "the first base was measured on other questions than those of "
+                    f"{self.probe.name}"
                 )
             made_with = lineage.first.meta.get("probe") or {}
             for name in ("scoring", "rendering", "norm"):
-                own = getattr(self.probe, name)
-                if made_with.get(name, own) != own:
+                setting = getattr(self.probe, name)
+                if made_with.get(name, setting) != setting:
                     raise MismatchError(
-                        f"the first base was measured with {name} {made_with[name]!r}, this is {own!r}"
+                        f"the first base was measured with {name} {made_with[name]!r}, this is "
+                        f"{setting!r}"
                     )
             decoding = self.probe.settings.get("decoding")
             if decoding is not None and made_with.get("decoding", decoding) != decoding:
@@ -507,9 +554,13 @@ class Run:
         self.lineage, self._first = lineage, lineage.first
 
     def leave_unlike_lineage(self) -> bool:
-        """Leave the lineage, and return True, if the baseline is not what the earlier training ended with.
+        """Leave a lineage whose end is not this baseline.
 
-        A model that was made anew from the configuration of a checkpoint has its name, and answers otherwise.
+        A model that was made anew from the configuration of a checkpoint has its name, and answers
+        otherwise.
+
+        Returns:
+            True if the lineage was left.
         """
         if (
             self.lineage is None
@@ -521,15 +572,15 @@ class Run:
         end = rows_of_baseline(self.lineage.end, self.baseline)
         start = rows_of_baseline(self.baseline, end)
         right, chosen = (
-            [one.floats("correct") for one in (end, start)],
-            [one.ints("chosen") for one in (end, start)],
+            [snapshot.floats("correct") for snapshot in (end, start)],
+            [snapshot.ints("chosen") for snapshot in (end, start)],
         )
         # By the option that was chosen: of weak models many answers are wrong in both.
         differs = np.where(
             (chosen[0] >= 0) & (chosen[1] >= 0), chosen[0] != chosen[1], right[0] != right[1]
         )
-        both = np.isfinite(right[0]) & np.isfinite(right[1])
-        if not both.any() or differs[both].mean() <= _UNLIKE:
+        both_scored = np.isfinite(right[0]) & np.isfinite(right[1])
+        if not both_scored.any() or differs[both_scored].mean() <= _UNLIKE:
             return False
         self.leave_first()
         self.lineage = None
@@ -537,7 +588,10 @@ class Run:
         return True
 
     def carry(self, step: int, *, completions: bool) -> None:
-        """Copy the history, and perhaps the base's completions, into the checkpoint of a step that this run saved."""
+        """Copy the history into a checkpoint that this run saved.
+
+        And perhaps the base's completions.
+        """
         files = (self.saved or {}).get(step)
         if files is not None and files == files_digest(
             checkpoint_folder(self.folder.output_dir, step)
@@ -545,16 +599,19 @@ class Run:
             self.folder.carry(step, files=files, completions=completions)
 
     def note_saved(self, step: int) -> None:
-        """Note that this run has just saved the checkpoint of a step, by its files."""
+        """Note that this run has just saved a checkpoint, by files."""
         folder = checkpoint_folder(self.folder.output_dir, step)
         if self.saved is not None and (digest := on_main_process(lambda: files_digest(folder))):
             self.saved[step] = digest
             self.store()
 
     def store(self) -> OSError | None:  # noqa: C901
-        """Write what is not stored yet, in the main process, and return why something cannot be written, None if not.
+        """Write what is not stored yet, in the main process.
 
         That is said once; what is left stays in memory, and the next call tries it again.
+
+        Returns:
+            Why something cannot be written, or None.
 
         Raises:
             WatchError: If another training has begun in the folder.
@@ -572,7 +629,8 @@ class Run:
             try:
                 if started and not self.folder.is_started:
                     log(
-                        f"{self.folder.path} has disappeared; it is made again, without the earlier looks"
+                        f"{self.folder.path} has disappeared; it is made again, without the "
+                        "earlier looks"
                     )
                 if not (started and self.folder.is_started):
                     self.folder.start(self.probe, self.baseline, self.null, self._first)
@@ -604,7 +662,8 @@ class Run:
         if failure is not None and not self._told_full:
             at = f"step {', '.join(map(str, self.pending))}: scored, and " if self.pending else ""
             _log(
-                f"{at}not stored: {write_problem(failure, self.folder.path)}; it is stored when there is room"
+                f"{at}not stored: {write_problem(failure, self.folder.path)}; it is stored when "
+                "there is room"
             )
         elif failure is None and self._told_full:
             _log(f"{self.folder.path}: what was not stored is stored now")
@@ -612,7 +671,7 @@ class Run:
         return failure
 
     def forget_after(self, step: SupportsIndex) -> None:
-        """Drop the looks later than `step`: the run takes those steps again.
+        """Drop the looks later than `step`, which are taken again.
 
         Args:
             step: A step from that of the baseline on; -1 for a baseline from elsewhere.
@@ -621,27 +680,29 @@ class Run:
             WatchError: If the baseline is later.
         """
         until = checked_step(step, lowest=-1)
-        if self.comparisons and until < (first := min(self.comparisons)):
+        if self.comparisons and until < (start_step := min(self.comparisons)):
             raise WatchError(
-                f"forget_after: needed step {first}, that of the baseline, or a later one, got {until}"
+                f"forget_after: needed step {start_step}, that of the baseline, or a later one, "
+                "got "
+                f"{until}"
             )
         self._drop_after(until)
         self.seconds = {look: took for look, took in self.seconds.items() if look <= until}
         self._unstored = {look: rows for look, rows in self._unstored.items() if look <= until}
-        last = max(self.comparisons, default=-1)
+        last_step = max(self.comparisons, default=-1)
         # A report lists the flips of the look that is now the last.
-        if last in self._unstored:
-            self._snapshots[last] = self._unstored[last]
+        if last_step in self._unstored:
+            self._snapshots[last_step] = self._unstored[last_step]
         if self._started:
-            self._snapshots |= on_main_process(lambda: self._reopen(until, last=last))
+            self._snapshots |= on_main_process(lambda: self._reopen(until, last_step=last_step))
             self.store()
 
-    def _reopen(self, step: int, *, last: int) -> dict[int, Snapshot]:
-        """Drop the files of the looks later than a step; return the rows of the last one left, unless in memory."""
+    def _reopen(self, step: int, *, last_step: int) -> dict[int, Snapshot]:
+        # The rows of the last look left, unless in memory.
         self.folder.check_own()
         self.folder.drop_after(step)
-        rows = None if last in self._snapshots else self._stored_rows(last)
-        return {} if rows is None else {last: rows}
+        rows = None if last_step in self._snapshots else self._stored_rows(last_step)
+        return {} if rows is None else {last_step: rows}
 
     def _stored_rows(self, step: int) -> Snapshot | None:
         path = self.folder.looks().get(step)
@@ -652,19 +713,24 @@ class Run:
 
     @property
     def items(self) -> int | None:
-        """Number of items that the looks evaluate, a prefix of the probe; None for all."""
+        """Number of items that the looks evaluate, a prefix.
+
+        Returns:
+            The number, or None for all.
+        """
         return self.subset.items
 
     @property
     def generates(self) -> bool:
-        """False if the looks leave out items whose answers are generated, other than `must_pass` ones."""
+        """Do the looks evaluate generated answers besides `must_pass`?"""
         return self.decision is None or self.decision.generates
 
     def _compare(self, snapshot: Snapshot, *, step: int) -> Comparison:
-        """Compare a look with the baseline, and with the first base if there is one."""
+        # A first base, if there is one, is compared too.
         if self.baseline is None:
             raise WatchError(
-                "a look needs a baseline to be compared with; the first look of a run is its baseline"
+                "a look needs a baseline to be compared with; the first look of a run is its "
+                "baseline"
             )
         subset = self.subset
         baseline = subset.apply(self.baseline)
@@ -675,10 +741,13 @@ class Run:
         if self._first is not None and self.lineage is not None:
             of_baseline = rows_of_baseline(self._first, baseline)
             if len(of_baseline):
-                self.firsts[step] = against_first_base(of_baseline, look, own=comparison)
+                self.firsts[step] = against_first_base(
+                    of_baseline, look, stage_comparison=comparison
+                )
             else:
                 _log(
-                    "the first base was measured on none of these questions: counting against this stage alone"
+                    "the first base was measured on none of these questions: counting against "
+                    "this stage alone"
                 )
                 self.leave_first()
         self.comparisons[step] = comparison
@@ -691,14 +760,16 @@ class Run:
         return comparison
 
     def leave_first(self) -> None:
-        """Count against the start of this stage alone from here on; the earlier trainings stay noted."""
+        """Count against the start of this stage alone from here on.
+
+        The earlier trainings stay noted.
+        """
         self._first, self.firsts = None, {}
         self.lineage = (
             None if self.lineage is None else replace(self.lineage, first=None, checksum=None)
         )
 
     def _drop_after(self, step: int) -> None:
-        """Drop the looks later than `step`."""
         self.findings = tuple(finding for finding in self.findings if finding.step <= step)
         self.ending = replace(
             self.ending, failed=tuple(failed for failed in self.ending.failed if failed[0] <= step)
@@ -714,52 +785,70 @@ class Run:
                 del looks[later]
 
     def latest(self) -> Snapshot | None:
-        """Return the rows of the look that decides, over the items that all looks evaluate; None before the first."""
-        found = self._snapshots.get(max(self._snapshots, default=0))
-        return None if found is None else self.subset.apply(found)
+        """Rows of the look that decides, over common items.
+
+        Returns:
+            The rows, or None before the first look.
+        """
+        snapshot = self._snapshots.get(max(self._snapshots, default=0))
+        return None if snapshot is None else self.subset.apply(snapshot)
 
     @property
     def headline(self) -> dict[int, Comparison]:
-        """Comparisons that trackers and tables show first: with the first base, else with the start of the run."""
+        """Comparisons that trackers and tables show first.
+
+        With the first base, else with the start of the run.
+        """
         return self.firsts or self.comparisons
 
     @property
     def kept_of(self) -> KeptOf:
-        """What the kept share of each look is a share of: what its first comparison measures."""
+        """What the kept share of each look is a share of.
+
+        What the first comparison measures.
+        """
         looks = self.headline
         return kept_of([looks[min(looks)].all])
 
     def kept(self, step: int) -> float:
-        """Return the share of what the base knew that the look at a step keeps; nan without a look."""
+        """Share of what the base knew that a look keeps; nan if none."""
         return (
             kept(self.headline[step].all, self.kept_of).share if step in self.headline else math.nan
         )
 
     def trajectory(self) -> Trajectory:
-        """Return all looks so far, in order, against the first base; a WatchError if there is none yet."""
-        own = self.stage_trajectory()
+        """All looks so far, in order, against the first base.
+
+        Raises:
+            WatchError: If there is none yet.
+        """
+        stage = self.stage_trajectory()
         if self._first is None or self.lineage is None:
-            return own
-        first = rows_of_baseline(self._first, own.baseline)
-        comparisons = [self.firsts[step] for step in own.steps]
-        return own.after_earlier_stages(first, comparisons, number=self.lineage.stage)
+            return stage
+        first_base = rows_of_baseline(self._first, stage.baseline)
+        comparisons = [self.firsts[step] for step in stage.steps]
+        return after_earlier_stages(stage, first_base, comparisons, number=self.lineage.stage)
 
     def stage_trajectory(self) -> Trajectory:
-        """Return all looks so far, in order, against the start of this run; a WatchError if there is none yet."""
+        """All looks so far, in order, against the start of this run.
+
+        Raises:
+            WatchError: If there is none yet.
+        """
         if self.baseline is None:
             raise WatchError("there is no look yet; call look() first")
         steps = tuple(sorted(self.comparisons))
         right = np.stack([self._right[step] for step in steps])
         comparisons = tuple(self.comparisons[step] for step in steps)
         baseline, latest = self.subset.apply(self.baseline), self.latest()
-        last = baseline if latest is None else latest
+        last_snapshot = baseline if latest is None else latest
         findings, ending = self.findings, self.ending
         return Trajectory(
             steps,
             comparisons,
             right,
             baseline,
-            last,
+            last_snapshot,
             self.planned,
             findings=findings,
             ending=ending,
@@ -767,21 +856,24 @@ class Run:
 
     @property
     def continued(self) -> str | None:
-        """Kind of the adapter that an earlier training left, as `adapter_start` takes it."""
+        """Kind of the adapter that an earlier training left.
+
+        As `adapter_start` takes the kind.
+        """
         return None if self.lineage is None else self.lineage.adapter
 
     def retained_before(self) -> int:
-        """Return the number of right answers of the baseline."""
+        """Number of right answers of the baseline."""
         return int((self._right[min(self._right)] == 1.0).sum()) if self._right else 0
 
     def lost_must_pass(self, step: SupportsIndex) -> list[str]:
-        """Return the ids of the `must_pass` items that were right at the baseline and are wrong at `step`."""
+        """Ids of the `must_pass` items lost at `step`."""
         if self.baseline is None:
             return []
         look = checked_step(step, lowest=-1)  # that of a baseline from elsewhere
         must = {(item.task, item.id) for item in self.probe if item.must_pass}
         baseline = self.subset.apply(self.baseline)
-        before, after = (self._right[one] for one in (min(self._right), look))
+        before, after = (self._right[look_step] for look_step in (min(self._right), look))
         lost = (
             name
             for (task, name), was, now in zip(baseline.item_keys, before, after, strict=False)
@@ -791,10 +883,7 @@ class Run:
         return list(dict.fromkeys(lost))
 
     def _description(self, *, without: Collection[int] = ()) -> dict[str, Any]:
-        """Return the description of the run, for ``run.json``.
-
-        Empty before the baseline. Looks that have no file are left out.
-        """
+        # Empty before the baseline. Looks that have no file are left out.
         if self.baseline is None:
             return {}
         return {
@@ -814,16 +903,18 @@ class Run:
             **(
                 {}
                 if self.saved is None
-                else {"saved": {str(step): one for step, one in sorted(self.saved.items())}}
+                else {"saved": {str(step): digest for step, digest in sorted(self.saved.items())}}
             ),
             "guard": [vars(finding) for finding in self.findings],
             "versions": versions(),
         }
 
     def _use(self, decision: Decision | None) -> None:
-        """Set the items that looks evaluate; all before there is a decision."""
-        made = decision or Decision()
-        self.subset = Subset.from_probe(self.probe, items=made.items, generates=made.generates)
+        # All items before there is a decision.
+        decided = decision or Decision()
+        self.subset = Subset.from_probe(
+            self.probe, items=decided.items, generates=decided.generates
+        )
         self.decision = decision
 
 
@@ -833,7 +924,14 @@ def _log(line: str) -> None:
 
 
 def checked_step(step: SupportsIndex, *, lowest: int = 0) -> int:
-    """Return a step as a plain integer, also of a numpy integer; a WatchError for any other value."""
+    """Check that a step is a whole number.
+
+    Returns:
+        The step as int.
+
+    Raises:
+        WatchError: For any other value.
+    """
     try:
         number = None if isinstance(step, bool) else operator.index(step)
     except TypeError:
@@ -852,15 +950,18 @@ _TRAINED: Final[weakref.WeakKeyDictionary[nn.Module, Path]] = weakref.WeakKeyDic
 
 
 def remember_trained(model: nn.Module, run: Run) -> None:
-    """Let a later run of this process find the run by its model."""
+    """Let a later run of this process find the run by model."""
     _TRAINED[base_model(model)] = _TRAINED[without_wrappers(model)] = run.folder.path
 
 
 def facts_of(model: nn.Module, tokenizer: Any) -> dict[str, Any]:
-    """Return what two stages of one model have in common, and whether it was loaded from a folder or by a name."""
+    """What two stages of one model have in common.
+
+    And whether the model was loaded from a folder or by a name.
+    """
     config: Any = getattr(without_wrappers(model), "config", None)
-    place = str(getattr(config, "_name_or_path", "") or "")
-    is_folder = bool(place) and Path(place).is_dir()
+    name_or_path = str(getattr(config, "_name_or_path", "") or "")
+    is_folder = bool(name_or_path) and Path(name_or_path).is_dir()
     settings, template = tokenizer_settings(tokenizer) or (str(tokenizer_state(tokenizer)), "")
     return {
         "architecture": str(getattr(config, "model_type", type(model).__name__)),
@@ -869,17 +970,17 @@ def facts_of(model: nn.Module, tokenizer: Any) -> dict[str, Any]:
         "vocabulary": getattr(config, "vocab_size", None),
         "tokenizer": _digest(settings),
         "template": _digest(template),
-        "loaded": "folder" if is_folder else "name" if place else "memory",
-        "files": files_digest(Path(place)) if is_folder else None,
+        "loaded": "folder" if is_folder else "name" if name_or_path else "memory",
+        "files": files_digest(Path(name_or_path)) if is_folder else None,
     }
 
 
 def join_lineage(
     run: Run, model: nn.Module, tokenizer: Any, *, setting: LineageSetting, counts: bool = True
 ) -> str:
-    """Let a run that begins count against the base of earlier trainings, and return a line on that; empty if none.
+    """Let a run count against the base of earlier trainings.
 
-    Every process calls it.
+    Every process calls this.
 
     Args:
         run: The run, before its first look.
@@ -887,6 +988,9 @@ def join_lineage(
         tokenizer: Its tokenizer.
         setting: The folder of the earlier training, False for none, None to search for it.
         counts: False to note the earlier trainings alone, as with a baseline from elsewhere.
+
+    Returns:
+        A line on that, empty if there is none.
 
     Raises:
         WatchError: If the named folder has no run, or is of another model.
@@ -907,18 +1011,23 @@ def join_lineage(
         if setting is not None:
             raise
         return f"an earlier training of this model is not counted: {error}"
-    names = one_line(" and ".join(one.name for one in lineage.runs))
-    found = f"stage {lineage.stage} of this model, after {names} (by {lineage.how})"
+    names = one_line(" and ".join(ancestor.name for ancestor in lineage.runs))
+    stage_text = f"stage {lineage.stage} of this model, after {names} (by {lineage.how})"
     if lineage.first is None:
-        return f"{found}; the baseline of the first base is lost: counting against the start of this stage alone"
+        return f"{stage_text}; the baseline of the first base is lost: counting against the start of this stage alone"
     return (
-        f"{found}; baseline of the first base found: counting against both. eval/forget is against the first base; "
+        f"{stage_text}; baseline of the first base found: counting against both. eval/forget is "
+        "against the first base; "
         "eval/forget_stage, the alarms and the guard are about this stage"
     )
 
 
 def known_fingerprint(model: nn.Module) -> str | None:
-    """Return the fingerprint of a model; None if its weights cannot be read. Every process calls it."""
+    """Fingerprint of a model.
+
+    Returns:
+        The fingerprint, or None if the weights cannot be read. Every process calls this.
+    """
     try:
         return model_fingerprint(model)
     except Exception:  # of any kind of tensor that cannot be read here: the folder alone decides
@@ -928,22 +1037,30 @@ def known_fingerprint(model: nn.Module) -> str | None:
 def found_lineage(
     model: nn.Module, setting: LineageSetting, fingerprint: str | None = None
 ) -> Lineage | None:
-    """Return the earlier trainings of a model: those that are named, else in memory, else by folder; None if none."""
+    """Find the earlier trainings of a model.
+
+    Returns:
+        Those that are named, else in memory, else by folder, or None.
+    """
     if setting is False:
         return None
     if setting is not None:
         return _named(Path(setting))
     network = without_wrappers(model)
     config: Any = getattr(network, "config", None)
-    place = str(getattr(config, "_name_or_path", "") or "")
+    name_or_path = str(getattr(config, "_name_or_path", "") or "")
     how, folder = "the model in memory", _TRAINED.get(network) or _TRAINED.get(base_model(model))
     try:
         if folder is None or not folder.is_dir():
             how, folder = (
                 "the folder of the model",
-                folder_of(Path(place)) if place and Path(place).is_dir() else None,
+                folder_of(Path(name_or_path))
+                if name_or_path and Path(name_or_path).is_dir()
+                else None,
             )
-        found = None if folder is None else lineage_after(folder, how=how, fingerprint=fingerprint)
+        lineage = (
+            None if folder is None else lineage_after(folder, how=how, fingerprint=fingerprint)
+        )
     except (
         ForgetwatchError,
         OSError,
@@ -951,31 +1068,33 @@ def found_lineage(
     ):  # a name that is no path, or a damaged copy: nothing is found
         return None
     # An adapter on a base that was trained is a new one.
-    return found if found is None or network in _TRAINED else replace(found, adapter=None)
+    return lineage if lineage is None or network in _TRAINED else replace(lineage, adapter=None)
 
 
 def _named(path: Path) -> Lineage | None:
     folder = folder_of(path)
     if folder is None:
         raise WatchError(
-            f"lineage={str(path)!r}: needed the output_dir of an earlier training that was watched, its run folder, or "
+            f"lineage={str(path)!r}: needed the output_dir of an earlier training that was "
+            "watched, its run folder, or "
             "one of its checkpoints; found no baseline there"
         )
     try:
-        found = lineage_after(folder, how=NAMED)
+        lineage = lineage_after(folder, how=NAMED)
     except SnapshotError as error:
         raise WatchError(f"lineage={str(path)!r}: {error}") from error
-    return found
+    return lineage
 
 
 def _check(lineage: Lineage, run: Run) -> None:
-    """Raise a WatchError if the model of an earlier training cannot have become the present one."""
+    # The model of an earlier training must be able to have become the present one.
     uses_template = run.probe.rendering == "chat" or any(
         item.rendering == "chat" for item in run.probe
     )
     if problem := check_one_model(lineage.model, run.model_facts, with_template=uses_template):
         raise WatchError(
-            f"{lineage.runs[-1].name} and this training: {problem}; name the right one (lineage=...), or turn it off "
+            f"{lineage.runs[-1].name} and this training: {problem}; name the right one "
+            "(lineage=...), or turn it off "
             "(lineage=False)"
         )
 

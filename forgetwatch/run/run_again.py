@@ -1,8 +1,8 @@
 """The lost of a run asked again at its last look, where the model has its base in it.
 
-A model with adapters is its base once they are switched off. At the last look what was clearly known at the start and
-is lost now is asked in other wordings, of both, beside as many kept questions (`comparing.flips`). That takes at most
-`SHARE` of the questions of a look.
+A model with adapters is its base once they are switched off. At the last look what was clearly
+known at the start and is lost now is asked in other wordings, of both, beside as many kept
+questions (`comparing.flips`). That takes at most `SHARE` of the questions of a look.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 from torch import nn
 
-from forgetwatch.comparing.flips import ask_again
-from forgetwatch.measures.measured_again import AGAIN_KEY, stored_again
+from forgetwatch.comparing.asked_again import ask_again
+from forgetwatch.measures.other_wordings import AGAIN_KEY, stored_again
 from forgetwatch.probe import Probe
 from forgetwatch.probes.wordings import OTHERS
 from forgetwatch.progress import log
@@ -42,9 +42,12 @@ def with_again(
     *,
     token_budget: int | None,
 ) -> Snapshot:
-    """Return the snapshot of a last look with what became of the lost in other wordings in its metadata.
+    """Add the lost answers in other wordings to the last look.
 
-    It is returned as it is if the model is not its base without adapters, or that is not the model of the baseline.
+    Nothing is added unless the model without adapters is that of the baseline.
+
+    It is returned as it is if the model is not its base without adapters, or that is not the model
+    of the baseline.
     """
     if not holds_its_base(model) or not _is_baseline(
         baseline, model, tokenizer, probe, token_budget=token_budget
@@ -52,13 +55,14 @@ def with_again(
         return snapshot
     seconds = 0.0
 
-    def score(asked: Probe) -> tuple[Snapshot, Snapshot]:
+    def score(reworded: Probe) -> tuple[Snapshot, Snapshot]:
         nonlocal seconds
         if rank() == 0:
             log(
-                f"asking {len(asked):,} questions in other words, of the model with and without its adapters"
+                f"asking {len(reworded):,} questions in other words, of the model with and without "
+                "its adapters"
             )
-        scorer = Scorer(asked, tokenizer, model, token_budget=token_budget)
+        scorer = Scorer(reworded, tokenizer, model, token_budget=token_budget)
         now = scorer.score(model)
         with adapters_off(model):
             before = scorer.score(model)
@@ -66,16 +70,16 @@ def with_again(
         return before, now
 
     # Each lost question brings a kept one, and both are asked in all wordings of both models.
-    most = int(SHARE * len(snapshot) / (4 * len(OTHERS)))
-    found = ask_again(baseline, snapshot, probe, score, most=most)
-    stored = {**stored_again(found), "seconds": round(seconds, 3)}
+    maximum = int(SHARE * len(snapshot) / (4 * len(OTHERS)))
+    again = ask_again(baseline, snapshot, probe, score, maximum=maximum)
+    stored = {**stored_again(again), "seconds": round(seconds, 3)}
     return replace(snapshot, meta={**snapshot.meta, AGAIN_KEY: stored})
 
 
 def _is_baseline(
     baseline: Snapshot, model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None
 ) -> bool:
-    """Return True if the model without its adapters gives the baseline's log-likelihoods of a few questions."""
+    # The log-likelihoods of a few questions are those of the baseline.
     stored = dict(
         zip(baseline.item_keys, baseline.table["choice_logprobs"].to_pylist(), strict=True)
     )
@@ -84,9 +88,9 @@ def _is_baseline(
     ][:_CHECKED]
     if not few:
         return False
-    asked = probe.with_items(few)
+    few_items = probe.with_items(few)
     with adapters_off(model):
-        read = Scorer(asked, tokenizer, model, token_budget=token_budget).score(model)
+        read = Scorer(few_items, tokenizer, model, token_budget=token_budget).score(model)
     pairs = [
         (stored[item.task, item.id], now)
         for item, now in zip(few, read.table["choice_logprobs"].to_pylist(), strict=True)

@@ -21,10 +21,10 @@ from typing import Final
 
 from rich.console import Console
 
-from forgetwatch.comparing.checks import Subset
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import at_start, too_easy
 from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.subset import Subset
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import FEWEST_ITEMS as FEWEST_TO_PASS
 from forgetwatch.comparing.verdict import estimated
@@ -32,14 +32,15 @@ from forgetwatch.errors import WatchError
 from forgetwatch.files.writing import write_text
 from forgetwatch.measures.scores import PASSAGES
 from forgetwatch.probe import Probe
-from forgetwatch.probes.checking import Overlap
+from forgetwatch.probes.overlap import Overlap
 from forgetwatch.progress import log, seconds
 from forgetwatch.report.eight_lines import first_table, run_label
 from forgetwatch.report.html import run_page
 from forgetwatch.report.terminal import WIDTH, first_lines
 from forgetwatch.run.run import Look, Run
 from forgetwatch.run.schedule import FEWEST_OF_SLICE, LOOKS_SECONDS, Budget, Schedule, looks_seconds
-from forgetwatch.run_folder.description import REPORT, GuardFinding, checkpoint_folder, task_figure
+from forgetwatch.run_folder.contents import task_figure
+from forgetwatch.run_folder.description import REPORT, GuardFinding, checkpoint_folder
 from forgetwatch.scoring.processes import rank
 from forgetwatch.text import change_points, count, listed, run_name
 from forgetwatch.visible_text import visible
@@ -63,14 +64,18 @@ def start_line(
     each: float | None,
     overlap: Overlap | None = None,
 ) -> str:
-    """Describe what a run evaluates, and what that costs, in one line before the first step.
+    """Line on what a run evaluates, and what that costs.
+
+    Before the first step.
 
     Args:
         run: The run, whose items are decided.
         budget: Its looks.
-        start: Seconds of the baseline and what follows it; None if the run has them already, or nothing was timed.
+        start: Seconds of the baseline and what follows it; None if the run has them already, or
+            nothing was timed.
         each: Seconds of a look; None if nothing was timed.
-        overlap: The training rows that hold no question of the probe; None if they were not searched.
+        overlap: The training rows that hold no question of the probe; None if they were not
+            searched.
     """
     probe, items = run.probe, run.items or len(run.probe)
     is_read = all(item.is_passage for item in probe.items[:items])
@@ -101,13 +106,16 @@ def start_line(
 
 
 def unwatched_line(schedule: Schedule) -> str:
-    """Return the line that names the checkpoints without a look."""
+    """Line on the checkpoints without a look."""
     names = listed([f"checkpoint-{step}" for step in schedule.unwatched])
     return f'no time for a look at {names}; every="save" looks at all'
 
 
 def doubt(run: Run) -> str:
-    """Say why no look can be KEPT, or that a small loss cannot be seen; empty if neither is so."""
+    """Why no look can be KEPT, or a small loss not be seen.
+
+    Empty if neither is so.
+    """
     look = None if run.baseline is None else run.comparisons.get(run.baseline.meta["step"])
     if look is None or not look.all.n:  # passages alone
         return ""
@@ -118,24 +126,28 @@ def doubt(run: Run) -> str:
     return at_start(start) or (easy and f'{easy}; "ladder" and "lm_eval:mmlu_pro" have harder ones')
 
 
-def look_line(whole: Group, *, step: int, max_steps: int | None, took: float) -> str:
-    """Return the line of `follow` on a checkpoint that was scored in so many seconds."""
+def look_line(group: Group, *, step: int, max_steps: int | None, took: float) -> str:
+    """Line of `follow` on a checkpoint that was scored."""
     parts = [f"step {step}:" if max_steps is None else f"step {step} of {max_steps}:"]
-    if whole.n:
-        change = change_points(*estimated(whole))
+    if group.n:
+        change = change_points(*estimated(group))
         parts.append(
-            f"forgotten {whole.forgotten:g}, gained {whole.gained:g}, net change {change},"
+            f"forgotten {group.forgotten:g}, gained {group.gained:g}, net change {change},"
         )
-    if (read := whole[PASSAGES]) is not None:
+    if (read := group[PASSAGES]) is not None:
         parts.append(f"{read.after:.3f} bits per byte,")
     return " ".join([*parts, seconds(took)])
 
 
 def not_generated_line(probe: Probe) -> str:
-    """Return the line that answers are no longer generated, and which categories are lost with them."""
+    """Line on answers that are no longer generated.
+
+    Which categories are lost with them.
+    """
     lost = Subset.from_probe(probe, items=None, generates=False).missing_categories
     return (
-        "generated answers would take the looks beyond max_overhead: only log-likelihood items and generated must_pass "
+        "generated answers would take the looks beyond max_overhead: only log-likelihood items "
+        "and generated must_pass "
         "ones are evaluated"
         + (f"; no item of {', '.join(lost)} is among them" if lost else "")
         + "; max_overhead=None evaluates all"
@@ -143,42 +155,48 @@ def not_generated_line(probe: Probe) -> str:
 
 
 def dropped_line(budget: Budget, *, after: int, each: float) -> str:
-    """Return the line on the looks of so many seconds that are left after a step."""
+    """Line on the looks that are left after a step."""
     later = sorted(step for step in budget.schedule.steps if step > after)
     looks, training = len(later) * each, (budget.clock.step or 0.0) * budget.schedule.max_steps
     return (
-        f"looks take longer than they may: those at step{'' if len(later) == 1 else 's'} {', '.join(map(str, later))} "
-        f"are left, about {100 * looks / (looks + training):.1f} % of the run's time; max_overhead=None takes all"
+        f"looks take longer than they may: those at step{'' if len(later) == 1 else 's'} "
+        f"{', '.join(map(str, later))} "
+        f"are left, about {100 * looks / (looks + training):.1f} % of the run's time; "
+        "max_overhead=None takes all"
     )
 
 
 def _over(looks: float, training: float, max_overhead: float | None) -> str:
-    """Return the clause on looks that take longer than they may; less than a tenth is within the error of timing."""
+    # Less than a tenth is within the error of timing.
     if max_overhead is None or looks <= 1.1 * looks_seconds(max_overhead, training):
         return ""
     return f"; that is more than a minute and than max_overhead={max_overhead:g}: fewer would decide next to nothing"
 
 
-def stopped_line(stopped: int, *, found: Sequence[GuardFinding], stops_again: bool) -> str:
-    """Return the line at the resume of a run that the guard has stopped, for what it found at that step."""
-    line = f"the guard stopped this run at step {stopped}{f': {found[0].line}' if found else ''}"
-    line += f", and {len(found) - 1:,} more" if len(found) > 1 else ""
+def stopped_line(stopped: int, *, findings: Sequence[GuardFinding], stops_again: bool) -> str:
+    """Line at the resume of a run that the guard has stopped."""
+    line = (
+        f"the guard stopped this run at step {stopped}{f': {findings[0].line}' if findings else ''}"
+    )
+    line += f", and {len(findings) - 1:,} more" if len(findings) > 1 else ""
     if not stops_again:
         return f"{line}; the training continues all the same"
     return f'{line}; the training stops again after its first step; Guard("stop", override=True) continues it'
 
 
 def show(run: Run, *, page: ReportPage, max_steps: int | None) -> None:
-    """Print the table of the last look, with the decisions on the run, and the path of the report.
+    """Print the table of the last look, and the report's path.
+
+    A page that does not show the last look is not named: it could not be written.
 
     A page that does not show the last look is not named: it could not be written.
     """
     if run.baseline is None:
         return
     trajectory = _with_task(run)
-    folder, last = run.folder.path, trajectory.final
-    first = first_table(
-        last,
+    folder, last_look = run.folder.path, trajectory.final
+    verdict_table = first_table(
+        last_look,
         trajectory=trajectory,
         run=folder,
         name=run_label(trajectory, folder, of=max_steps),
@@ -186,21 +204,22 @@ def show(run: Run, *, page: ReportPage, max_steps: int | None) -> None:
     )
     console = Console(highlight=False)
     console.width = min(console.width, 120) if console.is_terminal else WIDTH
-    console.print(first_lines(first, last.notes), soft_wrap=True)
+    console.print(first_lines(verdict_table, last_look.notes), soft_wrap=True)
     line = f"report: {folder / REPORT}" if page.is_current(run) else f"looks: {folder}"
     console.print(visible(line), soft_wrap=True, markup=False)
 
 
 def _with_task(run: Run) -> Trajectory:
-    """Return the run with the figure of its new task, as a report of its folder shows it."""
+    # A report of the folder shows the same figure.
     return replace(run.trajectory(), task=run.task or task_figure(run.folder.output_dir))
 
 
 class ReportPage:
     """The page ``report.html`` in the run folder, written again after looks so that it can be watched.
 
-    Drawing takes half a second. Where looks follow so closely that this would be more than a two-hundredth of the time,
-    a page is left out; the last one, at the end of the run, makes up for it.
+    Drawing takes half a second. Where looks follow so closely that this would be more than a
+    two-hundredth of the time, a page is left out; the last one, at the end of the run, makes up for
+    it.
     """
 
     def __init__(self) -> None:
@@ -209,7 +228,7 @@ class ReportPage:
         self._shown: Comparison | None = None
 
     def is_current(self, run: Run) -> bool:
-        """Return True if the page was written by this object, and shows the latest look."""
+        """Does the page show the latest look?"""
         return run.comparisons[max(run.comparisons)] is self._shown
 
     def take(self, look: Look) -> None:
@@ -218,7 +237,7 @@ class ReportPage:
             self.write(look.run)
 
     def write(self, run: Run, *, at_once: bool = False) -> None:
-        """Write the page, unless it shows the latest look, comes too soon (never `at_once`), or there is no folder."""
+        """Write the page, unless current, too soon or without folder."""
         started = time.perf_counter()
         too_soon = self._seconds > _PAGE_SHARE * (started - self._written)
         # A step that was saved again with other weights has another look.
@@ -243,12 +262,15 @@ class Command:
 
     @property
     def needs_checkpoint(self) -> bool:
-        """True if it names the checkpoint, which must be saved first."""
+        """Does the command name the checkpoint, which must be saved?"""
         # Without the closing brace, since a field may have a conversion or a format.
         return "{checkpoint" in self.template
 
     def start(self, *, step: int, output_dir: Path, folder: Path) -> None:
-        """Start the command without a shell, in a session of its own: it outlives the run."""
+        """Start the command without a shell, in a session of its own.
+
+        It outlives the run.
+        """
         values = {"step": step, "checkpoint": checkpoint_folder(output_dir, step), "folder": folder}
         # Split before the fields are filled in: a path with a space stays one word.
         words = [word.format(**values) for word in shlex.split(self.template)]
@@ -261,20 +283,21 @@ class Command:
         ).start()
 
     def _log_failure(self, status: int, step: int) -> None:
-        """Log that the command ended with a status other than 0, once for each status."""
+        # Once for each status.
         with _LOCK:  # commands of several steps may end at once
             is_new = status not in self._failed
             self._failed.add(status)
         if status and is_new:
             how = f"exit status {status}" if status > 0 else f"signal {-status}"
             log(
-                f"on_look={self.template!r} failed at step {step} with {how}; the run continues, and later failures "
+                f"on_look={self.template!r} failed at step {step} with {how}; the run "
+                "continues, and later failures "
                 "with it are not logged"
             )
 
 
 def _own_environment() -> dict[str, str]:
-    """Return the environment without the variables that would make the command a process of this distributed run."""
+    # Without the variables that would make the command a process of this distributed run.
     names = (
         "RANK",
         "LOCAL_RANK",
@@ -293,12 +316,19 @@ def _own_environment() -> dict[str, str]:
 
 
 def checked_command(template: str | None) -> Command | None:
-    """Return the command of a template, None for None; a WatchError if it is no command line, or has other fields."""
+    """Check a template of a command.
+
+    Returns:
+        The command, or None for None.
+
+    Raises:
+        WatchError: If it is no command line, or has other fields.
+    """
     if template is None:
         return None
     try:
         words = shlex.split(template)
-        named = {
+        fields = {
             name
             for word in words
             for _, name, _, _ in string.Formatter().parse(word)
@@ -306,8 +336,9 @@ def checked_command(template: str | None) -> Command | None:
         }
     except ValueError as error:
         raise WatchError(f"on_look={template!r}: cannot be read as a command ({error})") from error
-    if not words or named - _FIELDS:
+    if not words or fields - _FIELDS:
         raise WatchError(
-            f"on_look={template!r}: needed a command whose fields are among {{step}}, {{checkpoint}}, {{folder}}"
+            f"on_look={template!r}: needed a command whose fields are among {{step}}, "
+            f"{{checkpoint}}, {{folder}}"
         )
     return Command(template)

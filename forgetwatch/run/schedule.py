@@ -3,20 +3,22 @@
     every=None     the start, every save, the last step, and between them 2 %, 5 %, 10 % and every 10 % of the run
     every=200      every 200 steps;   every=[10, 50]   at those steps;   "save", "epoch"   at those events
 
-The start and the last step always have a look. Looks that `every` names are required, and so are those at evaluations
-by which the trainer chooses its best checkpoint. The other looks of the default schedule may be left out for want of
-time (`Budget`): first those between saves, so that each look has a checkpoint, then saves.
+The start and the last step always have a look. Looks that `every` names are required, and so are
+those at evaluations by which the trainer chooses its best checkpoint. The other looks of the
+default schedule may be left out for want of time (`Budget`): first those between saves, so that
+each look has a checkpoint, then saves.
 
     Trial     seconds of a few items, before anything is measured
     Clock     seconds of the first steps, and of a look outside evaluating the probe
     Decision  the items that are evaluated, and the number of looks
     Budget    decides both before the baseline, and drops looks after the first steps if they take too long
 
-The training is predicted from the tokens of its examples, a step being three forward passes. All looks together may
-take a minute, or their share of the training if that is more. Generated answers are left out first, then items, down
-to 500, by what 12 looks cost; then looks of the default schedule are dropped. The items are never changed again,
-because looks over different items cannot be compared; they are the first of the probe: see `comparing.checks`. If the
-training could not be predicted, looks are dropped after ten steps if all of them would take longer than they may.
+The training is predicted from the tokens of its examples, a step being three forward passes. All
+looks together may take a minute, or their share of the training if that is more. Generated answers
+are left out first, then items, down to 500, by what 12 looks cost; then looks of the default
+schedule are dropped. The items are never changed again, because looks over different items cannot
+be compared; they are the first of the probe: see `comparing.checks`. If the training could not be
+predicted, looks are dropped after ten steps if all of them would take longer than they may.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Final, Literal, Self, TypeGuard
 
-from forgetwatch.comparing.checks import Subset
+from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import WatchError
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
@@ -77,14 +79,15 @@ class Schedule:
         epochs: frozenset[int] = frozenset(),
         evaluations: frozenset[int] = frozenset(),
     ) -> Self:
-        """Return the schedule of a run of `max_steps` optimizer steps.
+        """Make the schedule of a run of `max_steps` optimizer steps.
 
         Args:
             every: The schedule as the user gave it.
             max_steps: Optimizer steps of the run.
             saves: Steps of the saves that are known beforehand.
             epochs: Last steps of the epochs.
-            evaluations: Steps of the evaluations that need a look, because the best checkpoint is chosen by it.
+            evaluations: Steps of the evaluations that need a look, because the best checkpoint is
+                chosen by it.
 
         Raises:
             WatchError: If `every` describes no schedule.
@@ -105,21 +108,22 @@ class Schedule:
             )
         at_save, at_epoch = every == "save", every == "epoch"
         if isinstance(every, str) and (at_save or at_epoch):
-            named = saves if at_save else epochs
+            look_steps = saves if at_save else epochs
         elif _is_step(every) and every > 0:
-            named = frozenset(range(int(every), max_steps, int(every)))
+            look_steps = frozenset(range(int(every), max_steps, int(every)))
         elif (
             isinstance(every, Sequence)
             and not isinstance(every, str)
             and every
             and all(map(_is_step, every))
         ):
-            named = frozenset(int(step) for step in every if step <= max_steps)
+            look_steps = frozenset(int(step) for step in every if step <= max_steps)
         else:
             raise WatchError(
-                f"every={every!r} is not a schedule; give a number of steps, a list of steps, 'save', 'epoch' or None"
+                f"every={every!r} is not a schedule; give a number of steps, a list of steps, "
+                "'save', 'epoch' or None"
             )
-        steps = ends | named | evaluations
+        steps = ends | look_steps | evaluations
         return cls(
             steps=steps,
             required=steps,
@@ -131,20 +135,29 @@ class Schedule:
 
     @property
     def fewest(self) -> int:
-        """Minimum number of looks after the start that `thinned` keeps: the required ones, and at least three."""
+        """Minimum number of looks that `thinned` keeps.
+
+        The required ones, and at least three; after the start.
+        """
         return min(max(len(self.required - {0}), _FEWEST_LOOKS), len(self.steps - {0}))
 
     def has_look(self, step: int, *, at_save: bool = False, at_epoch: bool = False) -> bool:
-        """Return True if there is a look after so many steps, which are then saved, or end an epoch."""
+        """Is there a look after so many steps?
+
+        The steps are then saved, or end an epoch.
+        """
         is_event = (at_save and self.at_save) or (at_epoch and self.at_epoch)
         return step in self.steps or (is_event and step > self.after)
 
     def looks_after(self, step: int) -> int:
-        """Return the number of looks after a step that are known beforehand."""
+        """Number of looks after a step that are known beforehand."""
         return sum(later > step for later in self.steps)
 
     def starting_after(self, step: int) -> Self:
-        """Return the schedule without the looks up to a step that are neither required nor at a save."""
+        """Schedule without the looks up to a step.
+
+        Required looks, and looks at a save, stay.
+        """
         if not self.is_default:
             return self
         kept = frozenset(
@@ -156,10 +169,11 @@ class Schedule:
         )
 
     def thinned(self, looks: int, *, after: int = 0) -> Self:
-        """Return the schedule with at most so many looks after a step: the required ones, then saves, then others.
+        """Schedule with at most so many looks after a step.
 
-        Earlier looks stay, and at least three in all. Of saves the first and the last stay, and of the others those
-        farthest from the looks that are kept. Events that are not known beforehand have no look.
+        Earlier looks stay, and at least three in all. Of saves the first and the last stay, and of
+        the others those farthest from the looks that are kept. Events that are not known beforehand
+        have no look.
         """
         kept = {0, *self.required, *(step for step in self.steps if step <= after)}
         saves = sorted((self.saves & self.steps) - kept)
@@ -168,6 +182,7 @@ class Schedule:
 
             def distances(step: int) -> list[int]:
                 """Return the steps to the kept looks before and after a step, the smaller first; the ends are kept."""
+                # The smaller first; the ends are kept.
                 before, after = (
                     max(look for look in kept if look < step),
                     min(look for look in kept if look > step),
@@ -191,10 +206,12 @@ class Schedule:
 def event_steps(
     strategy: str, *, every: float | None, epoch: int | None, max_steps: int
 ) -> frozenset[int]:
-    """Return the steps of an event of the trainer that are known beforehand: its saves, evaluations or epochs.
+    """Steps of a trainer's event that are known beforehand.
 
-    The strategy is ``steps``, with `every` steps between two events, ``epoch``, with an `epoch` of so many steps, or
-    another, whose steps are not known.
+    Saves, evaluations or epochs.
+
+    The strategy is ``steps``, with `every` steps between two events, ``epoch``, with an `epoch` of
+    so many steps, or another, whose steps are not known.
     """
     period = {"steps": every, "epoch": epoch}.get(strategy)
     return frozenset(range(int(period), max_steps, int(period))) if period else frozenset()
@@ -250,7 +267,8 @@ class Trial:
         token: Seconds of a token in one process.
         answer: Seconds of a generated answer; 0 if none was timed.
         begin: Seconds of the tests with which each measurement begins, but a look.
-        known: Baselines in the cache, by their items and whether answers are generated: they are only checked.
+        known: Baselines in the cache, by their items and whether answers are generated: they are
+            only checked.
     """
 
     question: float
@@ -261,21 +279,22 @@ class Trial:
 
 
 def last_timed_step(step: int, *, max_steps: int) -> int:
-    """Return the step after which looks may be dropped in a training that begins or resumes at a step.
+    """Step after which looks may be dropped.
 
     The tenth, not the last.
 
     A training that resumes later than that times ten steps of its own.
     """
-    last = max_steps - 1
-    return min(TIMED_STEPS if step < TIMED_STEPS else step + TIMED_STEPS, last)
+    last_before_end = max_steps - 1
+    return min(TIMED_STEPS if step < TIMED_STEPS else step + TIMED_STEPS, last_before_end)
 
 
 class Clock:
     """Seconds of the first steps of a training.
 
     Attributes:
-        extra: Seconds of the latest look outside evaluating the probe: counting, the guard, logging, the drift.
+        extra: Seconds of the latest look outside evaluating the probe: counting, the guard,
+            logging, the drift.
     """
 
     def __init__(self, *, extra: float = 0.0) -> None:
@@ -284,25 +303,32 @@ class Clock:
         self._since = 0.0
 
     def begin_step(self) -> None:
-        """Start timing a step, unless it runs already: the micro-batches of a step count once."""
+        """Start timing a step, unless that runs already.
+
+        The micro-batches of a step count once.
+        """
         self._since = self._since or time.perf_counter()
 
     def end_step(self) -> None:
-        """Stop timing a step; those after the first ten are not counted."""
+        """Stop timing a step; only the first ten count."""
         if len(self._steps) < TIMED_STEPS:
             self._steps.append(time.perf_counter() - self._since)
 
     def restart_step(self) -> None:
-        """Start timing the next step now, after the looks at the end of the last one."""
+        """Start timing the next step now, after the looks."""
         self._since = time.perf_counter()
 
     def add_look(self, seconds: float, *, evaluation: float) -> None:
-        """Count a look of so many seconds, of which `evaluation` went into evaluating the probe."""
+        """Count a look's seconds, and how many went into evaluating."""
         self.extra = max(0.0, seconds - evaluation)
 
     @property
     def step(self) -> float | None:
-        """Median seconds of the steps so far; None if none was timed."""
+        """Median seconds of the steps so far.
+
+        Returns:
+            The seconds, or None if none was timed.
+        """
         # Not the mean: the first steps are slower than all later ones.
         return statistics.median(self._steps) if self._steps else None
 
@@ -312,9 +338,11 @@ class Decision:
     """Items and looks of a run, decided once.
 
     Attributes:
-        step: Step after which `looks` are counted: looks of the default schedule before it are left out but at saves.
+        step: Step after which `looks` are counted: looks of the default schedule before it are left
+            out but at saves.
         items: Number of probe items that the looks evaluate; None for all.
-        generates: False if the looks leave out items whose answers are generated, other than `must_pass` ones.
+        generates: False if the looks leave out items whose answers are generated, other than
+            `must_pass` ones.
         looks: Number of looks after the step that are kept; None for all that are planned.
     """
 
@@ -325,7 +353,11 @@ class Decision:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self | None:
-        """Return the decision in the memory or in the description of a run; None if none was made."""
+        """Read the decision from memory or description of a run.
+
+        Returns:
+            The decision, or None if none was made.
+        """
         if not stored.get("decided"):
             return None
         return cls(
@@ -337,14 +369,14 @@ class Decision:
 
 
 def stored_decision(decision: Decision | None) -> dict[str, Any]:
-    """Return the entries of the memory and of the description of a run that hold its decision, as JSON values."""
-    made = decision or Decision()
+    """Entries of memory and description that hold the decision."""
+    decided = decision or Decision()
     return {
-        "items": made.items,
-        "writes": made.generates,
+        "items": decided.items,
+        "writes": decided.generates,
         "decided": decision is not None,
-        "decided_after": made.step,
-        "kept_looks": made.looks,
+        "decided_after": decided.step,
+        "kept_looks": decided.looks,
     }
 
 
@@ -356,7 +388,8 @@ class Budget:
         schedule: The looks that are taken.
         clock: Times the first steps.
         is_final: True once no look is dropped any more.
-        training: Predicted seconds of the training, by which the looks were decided; None if it cannot be predicted.
+        training: Predicted seconds of the training, by which the looks were decided; None if it
+            cannot be predicted.
 
     Args:
         planned: All looks of the training.
@@ -376,7 +409,7 @@ class Budget:
     def decide(
         self, probe: Probe, trial: Trial | None, step_tokens: float | None, *, after: int
     ) -> Decision:
-        """Return the items and looks of a training that begins after a step, and follow them.
+        """Decide items and looks of a training after a step.
 
         Args:
             probe: The probe.
@@ -384,13 +417,14 @@ class Budget:
             step_tokens: Tokens of a training step in one process; None if they are not known.
             after: The step.
         """
-        named = self._items if self._items is not None and self._items < len(probe) else None
-        decision, overhead = Decision(items=named), self.overhead
+        items_set = self._items if self._items is not None and self._items < len(probe) else None
+        decision, overhead = Decision(items=items_set), self.overhead
         step_tokens = (
             step_tokens if trial is not None and trial.token else None
         )  # answers alone predict no training
         if overhead is not None and trial is not None:
-            # Clocks differ between processes, and every process must come to the same items and looks.
+            # Clocks differ between processes, and every process must come to the same items and
+            # looks.
             decision = on_main_process(
                 lambda: decide_start(
                     trial,
@@ -398,7 +432,7 @@ class Budget:
                     probe=probe,
                     step_tokens=step_tokens,
                     schedule=self._planned,
-                    items=named if self._items is None else min(self._items, len(probe)),
+                    items=items_set if self._items is None else min(self._items, len(probe)),
                 )
             )
             if step_tokens is not None:
@@ -411,7 +445,10 @@ class Budget:
         return decision
 
     def set_out(self, step: int, *, is_final: bool = False, before: Budget | None = None) -> None:
-        """Begin to time the training at a step; `is_final` if its looks were decided for good, by a budget `before`."""
+        """Begin to time the training at a step.
+
+        `is_final` if the looks were decided for good, by a budget `before`.
+        """
         self.training = self.training if before is None else before.training
         self._began_at, self._checked_at = (
             step,
@@ -425,17 +462,20 @@ class Budget:
         )
 
     def is_to_check(self, step: int) -> bool:
-        """Return True at the last timed step of a training whose looks may still be dropped."""
+        """May looks still be dropped at this last timed step?"""
         return step == self._checked_at and not self.is_final
 
     def check(self, decision: Decision, *, step: int, each: float, spent: float) -> Decision:
-        """Return the decision with fewer looks from a step on, if all of them take too long; it is final then.
+        """Drop looks from a step on, if all of them take too long.
 
         Args:
             decision: The decision so far.
             step: The step.
             each: Seconds of a look.
             spent: Seconds of the looks so far, without the baseline.
+
+        Returns:
+            The decision, which is final then.
         """
         self.is_final, seconds, overhead = True, self.clock.step, self.overhead
         if seconds is None or overhead is None:
@@ -448,16 +488,17 @@ class Budget:
             )
             if self.schedule.looks_after(step) * each <= most:
                 return decision
-            made = replace(decision, step=step, looks=max(0, math.floor(most / each)))
+            checked_decision = replace(decision, step=step, looks=max(0, math.floor(most / each)))
             return (
-                made
-                if self._planned_for(made).looks_after(step) < self.schedule.looks_after(step)
+                checked_decision
+                if self._planned_for(checked_decision).looks_after(step)
+                < self.schedule.looks_after(step)
                 else decision
             )
 
-        made = on_main_process(checked)
-        self.follow(made)
-        return made
+        shared_decision = on_main_process(checked)
+        self.follow(shared_decision)
+        return shared_decision
 
     def follow(self, decision: Decision) -> None:
         """Take the looks of a decision."""
@@ -473,7 +514,10 @@ class Budget:
 
 
 def looks_seconds(overhead: float, training: float) -> float:
-    """Return the seconds that all looks may take beside so many of training: a share of these, or a minute."""
+    """Seconds that all looks may take beside the training.
+
+    A share of the training's seconds, or a minute.
+    """
     return max(LOOKS_SECONDS, overhead * training)
 
 
@@ -486,10 +530,12 @@ def decide_start(
     schedule: Schedule,
     items: int | None = None,
 ) -> Decision:
-    """Return the items and looks of a run, decided before its baseline from the seconds of a few items.
+    """Decide items and looks before the baseline.
 
-    The number of items is 500, 1,000 and so on or the whole probe, so that it seldom depends on other work of the
-    machine, and a baseline that was measured before can be used again.
+    From the seconds of a few items.
+
+    The number of items is 500, 1,000 and so on or the whole probe, so that it seldom depends on
+    other work of the machine, and a baseline that was measured before can be used again.
 
     Args:
         trial: Seconds of a few items.
@@ -509,25 +555,32 @@ def decide_start(
     sizes = start_sizes(len(probe)) if items is None else [items]
     choices = [Decision(items=size if size < len(probe) else None) for size in reversed(sizes)]
     if generated_items(probe):
-        without = [replace(one, generates=False) for one in choices]
-        enough = [one for one in without if len(evaluated(probe, one)) >= FEWEST_ITEMS]
+        without = [replace(without_generated, generates=False) for without_generated in choices]
+        enough = [
+            enough_items
+            for enough_items in without
+            if len(evaluated(probe, enough_items)) >= FEWEST_ITEMS
+        ]
         choices = [choices[0], *(enough or without[:1])]
-    choices = [one for one in choices if start_seconds(trial, probe, one) <= bound] or choices[-1:]
+    choices = [
+        choice for choice in choices if start_seconds(trial, probe, choice) <= bound
+    ] or choices[-1:]
     # Many saves cost looks and no items: a verdict is about two looks, and all their items.
     counted = min(looks, max(schedule.fewest, _ENOUGH))
-    made = next(
-        (one for one in choices if counted * look_seconds(trial, probe, one) <= most), choices[-1]
+    chosen = next(
+        (choice for choice in choices if counted * look_seconds(trial, probe, choice) <= most),
+        choices[-1],
     )
-    each = look_seconds(trial, probe, made)
+    each = look_seconds(trial, probe, chosen)
     return (
-        made
+        chosen
         if looks * each <= most
-        else replace(made, looks=max(schedule.fewest, math.floor(most / each)))
+        else replace(chosen, looks=max(schedule.fewest, math.floor(most / each)))
     )
 
 
 def start_sizes(items: int) -> list[int]:
-    """Return the numbers of items that a baseline may have: 500, 1,000, 2,000, ..., and all."""
+    """Numbers of items of a baseline: 500, 1,000, ..., and all."""
     sizes = [FEWEST_ITEMS]
     while sizes[-1] < items:
         sizes.append(2 * sizes[-1])
@@ -535,7 +588,7 @@ def start_sizes(items: int) -> list[int]:
 
 
 def look_seconds(trial: Trial, probe: Probe, decision: Decision) -> float:
-    """Return the seconds of a look at the items of a decision."""
+    """Seconds of a look at the items of a decision."""
     kept = evaluated(probe, decision)
     answers = sum(probe.is_generated(item) for item, _ in kept)
     return (
@@ -544,7 +597,9 @@ def look_seconds(trial: Trial, probe: Probe, decision: Decision) -> float:
 
 
 def start_seconds(trial: Trial, probe: Probe, decision: Decision, *, again: int = 1) -> float:
-    """Return the seconds of a baseline and its second measurement; of one in the cache those of the latter alone.
+    """Seconds of a baseline and the second measurement.
+
+    Of the latter alone if the baseline is cached.
 
     `again` is the number of times that its first items are measured after it.
     """
@@ -555,27 +610,34 @@ def start_seconds(trial: Trial, probe: Probe, decision: Decision, *, again: int 
     return seconds + (0.0 if is_known else trial.begin + look_seconds(trial, probe, decision))
 
 
-def slice_size(items: int, told: float) -> int | None:
-    """Return the items of a slice of a baseline of so many that takes so many seconds; None if it has one slice."""
-    slices = min(items // FEWEST_OF_SLICE, int(told / _SLICE_SECONDS))
+def slice_size(items: int, seconds: float) -> int | None:
+    """Items of a slice of a baseline.
+
+    Returns:
+        The number, or None if there is one slice.
+    """
+    slices = min(items // FEWEST_OF_SLICE, int(seconds / _SLICE_SECONDS))
     return None if slices < 2 else math.ceil(items / slices)
 
 
 def predicted_seconds(trial: Trial, step_tokens: float, *, steps: int) -> float:
-    """Return the seconds of a training of so many steps, from the tokens of a step in one process."""
+    """Seconds of a training, from the tokens of a step."""
     return _FORWARDS * trial.token * step_tokens * steps
 
 
 def evaluated_worth(probe: Probe, decision: Decision) -> float:
-    """Return the worth of the items of a probe that the looks of a run evaluate, in questions."""
+    """Worth of the items that looks evaluate, in questions."""
     return math.fsum(worth for _, worth in evaluated(probe, decision))
 
 
 def evaluated(probe: Probe, decision: Decision) -> list[tuple[Item, float]]:
-    """Return the items of a probe that the looks of a run evaluate, and each one's worth in questions.
+    """Items that looks evaluate, and the worth of each.
 
-    The time of an item grows with its text. A question is worth 1, and a passage its length over the mean length of the
-    questions, worked examples left out: these are read once for many questions.
+    In questions.
+
+    The time of an item grows with its text. A question is worth 1, and a passage its length over
+    the mean length of the questions, worked examples left out: these are read once for many
+    questions.
     """
     left_out = Subset.from_probe(probe, items=None, generates=decision.generates).left_out
     questions = [
@@ -590,6 +652,9 @@ def evaluated(probe: Probe, decision: Decision) -> list[tuple[Item, float]]:
 
 
 def generated_items(probe: Probe) -> int:
-    """Return the number of items of a probe whose answers may be left out; 0 unless it has answers of both kinds."""
+    """Number of items whose generated answers may be left out.
+
+    0 unless the probe has answers of both kinds.
+    """
     generated = [item for item in probe if probe.is_generated(item)]
     return 0 if len(generated) == len(probe) else sum(not item.must_pass for item in generated)

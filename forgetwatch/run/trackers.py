@@ -3,13 +3,13 @@
     in a training    TrainerLogger     rows go through the trainer's own log, and so to every tracker that it reports to
     `follow`         FollowerLogger    rows go to runs of its own, as the training has others; only where it is asked to
 
-The texts, the table and the alerts go to the trackers of `TRACKERS` that have a run in this process, whoever began it.
-A tracker with peculiarities has a class of its own: `row` and `begin` for the runs of a follower, `text`, `table` and
-`alert` for both.
+The texts, the table and the alerts go to the trackers of `TRACKERS` that have a run in this
+process, whoever began it. A tracker with peculiarities has a class of its own: `row` and `begin`
+for the runs of a follower, `text`, `table` and `alert` for both.
 
-The rows of a follower have the keys that the callback's have in the same tracker, on the step of the checkpoint. A file
-in its run folder names the looks that each tracker has, so that a follower that was stopped sends each once. A step
-that is saved again keeps its look, and its row.
+The rows of a follower have the keys that the callback's have in the same tracker, on the step of
+the checkpoint. A file in its run folder names the looks that each tracker has, so that a follower
+that was stopped sends each once. A step that is saved again keeps its look, and its row.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from forgetwatch.files.writing import write_text
 from forgetwatch.measures.base_drift import drift_row
 from forgetwatch.report.tracker_rows import PREFIX, flipped_rows, tracker_name, tracker_row
 from forgetwatch.run.run import STAGE, Look, Run
-from forgetwatch.run_folder.description import TaskFigure
+from forgetwatch.run_folder.task_figure import TaskFigure
 from forgetwatch.scoring.processes import rank
 from forgetwatch.version import VERSION
 
@@ -83,17 +83,17 @@ class Tracker:
         )
 
     def begin(self, run: Run, named: Mapping[str, Any]) -> Any:
-        """Return a tracker of `accelerate` with a begun run.
+        """Begin a run of a tracker of `accelerate`.
 
         That of an earlier process goes on where trackers allow it.
         """
-        kind = LOGGER_TYPE_TO_CLASS[self.name]
-        place = (
+        tracker_class = LOGGER_TYPE_TO_CLASS[self.name]
+        place_arguments = (
             ("runs", str(run.folder.path))
-            if kind.requires_logging_directory
+            if tracker_class.requires_logging_directory
             else (self._project(),)
         )
-        begun = kind(*place, **self._options(run, named))
+        begun = tracker_class(*place_arguments, **self._options(run, named))
         begun.start()
         return begun
 
@@ -102,19 +102,22 @@ class Tracker:
         run.log(values, step=step)
 
     def table(self, flipped: Flipped) -> None:
-        """Send the flipped items, if the tracker can show a table and has a run."""
+        """Send the flipped items, if the tracker can show a table."""
 
     def text(self, name: str, text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
-        """Send a text, if the tracker can show one and has a run; a later one of that name may replace it."""
+        """Send a text, if the tracker can show one.
+
+        A later text of that name may replace this one.
+        """
 
     def alert(self, text: str) -> None:
         """Send an alert, if the tracker has alerts and a run."""
 
     def about(self, run: Run) -> None:
-        """Name what the looks ask in the run's configuration, if the tracker has a run."""
+        """Put what the looks evaluate into the run's configuration."""
 
     def chart(self, run: Run) -> None:
-        """Draw what was forgotten beside the figure of the new task, if the tracker has a run and can."""
+        """Draw what was forgotten beside the figure of the new task."""
 
     def _project(self) -> str:
         # The projects in which transformers puts the runs of trainings.
@@ -128,7 +131,11 @@ class _WithTables(Tracker):
     """A tracker with tables, whose own step counts calls of log: the step of the training is a metric."""
 
     def running(self) -> Any:
-        """Return the module, if it is imported and has a run; else None."""
+        """The module with a run.
+
+        Returns:
+            The module, or None if it is not imported or has no run.
+        """
         return _running(self.name, "run")
 
     def row(self, run: Any, values: Mapping[str, float], *, step: int) -> None:
@@ -160,7 +167,11 @@ class _WandB(_WithTables):
         about = {name: described.get(name) for name in ("name", "fingerprint")}
         about |= {"items": run.items or len(run.probe), "version": VERSION}
         wandb.config.update({"forgetwatch": about}, allow_val_change=True)
-        changes = [100 * estimated(one.all)[0] for one in run.headline.values() if one.all.n]
+        changes = [
+            100 * estimated(comparison.all)[0]
+            for comparison in run.headline.values()
+            if comparison.all.n
+        ]
         if changes:
             wandb.run.summary[_TEXT.format("worst_net_change_points")] = min(changes)
 
@@ -168,25 +179,32 @@ class _WandB(_WithTables):
         if not (wandb := self.running()):
             return
         figures = {} if run.task is None else {step: run.task.at(step) for step in run.comparisons}
-        known = [(step, one) for step, one in sorted(figures.items()) if one is not None]
-        if run.task is not None and len(known) > 1:
-            lost = [100 * run.comparisons[step].all.forgetting for step, _ in known]
-            curves, names = [lost, [one for _, one in known]], ["forgotten, %", run.task.name]
-            chart = wandb.plot.line_series(
-                [step for step, _ in known], curves, names, "loss and gain", "step"
+        logged = [(step, figure) for step, figure in sorted(figures.items()) if figure is not None]
+        if run.task is not None and len(logged) > 1:
+            lost = [100 * run.comparisons[step].all.forgetting for step, _ in logged]
+            curves, names = (
+                [lost, [figure for _, figure in logged]],
+                ["forgotten, %", run.task.name],
             )
-            wandb.log({f"{_TITLE}/{_GAIN}": chart, _STEP: known[-1][0]})
+            chart = wandb.plot.line_series(
+                [step for step, _ in logged], curves, names, "loss and gain", "step"
+            )
+            wandb.log({f"{_TITLE}/{_GAIN}": chart, _STEP: logged[-1][0]})
 
     def alert(self, text: str) -> None:
         if wandb := self.running():
             wandb.alert(title=_TITLE, text=text, level=wandb.AlertLevel.WARN)
 
     def _options(self, run: Run, named: Mapping[str, Any]) -> dict[str, Any]:
-        config, other = named["config"], named["run"]
-        if other is not None:  # of the training, which has a name and a group of its own
-            return {"config": config, "id": other, "resume": "must"}
-        own = {"name": named["name"], "group": named["group"], "id": f"follow-{run.folder.run}"}
-        return {**own, "config": config, "resume": "allow"}
+        config, earlier_run = named["config"], named["run"]
+        if earlier_run is not None:  # of the training, which has a name and a group of its own
+            return {"config": config, "id": earlier_run, "resume": "must"}
+        run_settings = {
+            "name": named["name"],
+            "group": named["group"],
+            "id": f"follow-{run.folder.run}",
+        }
+        return {**run_settings, "config": config, "resume": "allow"}
 
 
 class _Trackio(_WithTables):
@@ -253,12 +271,14 @@ class _MLflow(Tracker):
     def _options(self, run: Run, named: Mapping[str, Any]) -> dict[str, Any]:
         if named["run"] is None:
             return {"run_name": named["name"]}
-        if (other := os.environ.get("MLFLOW_RUN_ID")) not in (
+        if (environment_run := os.environ.get("MLFLOW_RUN_ID")) not in (
             None,
             named["run"],
         ):  # accelerate would take that one
             raise WatchError(
-                f"--resume-run {named['run']}: MLFLOW_RUN_ID is {other}; unset it, or name the same run"
+                f"--resume-run {named['run']}: MLFLOW_RUN_ID is {environment_run}; unset it, or "
+                "name the "
+                "same run"
             )
         return {"run_id": named["run"]}
 
@@ -295,7 +315,6 @@ TRACKERS: Final = (
 
 
 def _running(name: str, run: str) -> Any:
-    """Return the module of a tracker, if it is imported and has a run; else None."""
     # Not imported: a tracker that the run does not use must not be loaded.
     module = sys.modules.get(name)
     current = getattr(module, run, None)
@@ -321,7 +340,10 @@ class TrainerLogger:
         self._full, self._chosen_by, self._share_text = full, chosen_by, share_text
 
     def take(self, look: Look) -> None:
-        """Log a look, and at the last step the items that flipped: later the trackers may have closed."""
+        """Log a look, and at the last step the items that flipped.
+
+        Later the trackers may have closed.
+        """
         self.log_look(look.run, step=look.step)
         if self._state.is_world_process_zero and look.step == self._state.max_steps:
             log_flipped(
@@ -332,9 +354,12 @@ class TrainerLogger:
             )
 
     def log_look(self, run: Run, *, step: int) -> None:
-        """Log the row and the verdict of a look and nothing else; the trainer's own rows are as they would have been.
+        """Log the row and the verdict of a look, and nothing else.
 
-        A look is logged once, also if a resumed run takes it again; nothing is logged for a step without one.
+        The trainer's own rows are as they would have been.
+
+        A look is logged once, also if a resumed run takes it again; nothing is logged for a step
+        without one.
         """
         if any(
             row.get("step") == step and f"{PREFIX}/all/forgotten" in row
@@ -355,27 +380,30 @@ class TrainerLogger:
             self.log_verdict(run, step=step)
 
     def log_figure(self, run: Run) -> None:
-        """Log the figure of the new task that the trainer has just logged, if this step has a look."""
+        """Log the trainer's new figure, if this step has a look."""
         step = self._state.global_step
         if step in run.comparisons and run.task is not None and run.task.values[-1][0] == step:
             self._send(run, {_key_of(run.task): run.task.values[-1][1]}, step=step)
 
     def _send(self, run: Run, row: dict[str, float], *, step: int) -> None:
-        # The trainer's bridge to MLflow writes an underscore for each letter that is not ASCII. Where that makes two
-        # keys equal, the later one is logged: the one that needed no change.
+        # The trainer's bridge to MLflow writes an underscore for each letter that is not ASCII.
+        # Where that makes two keys equal, the later one is logged: the one that needed no change.
         other_scripts = {key: value for key, value in row.items() if not key.isascii()}
         row = other_scripts | {key: value for key, value in row.items() if key.isascii()}
         # Logging clears should_log, and with it the trainer's own loss row of this step.
         keep = self._control.should_log
         if step != self._state.global_step:
-            # The base class stamps the step of the trainer's state, and trackers read it from there too: a copy of the
-            # state as it was before the first step, whose `log_history` is the trainer's own.
+            # The base class stamps the step of the trainer's state, and trackers read it from there
+            # too: a copy of the state as it was before the first step, whose `log_history` is the
+            # trainer's own.
             self._trainer.state = start = copy.copy(self._state)
             start.global_step, start.epoch, start.num_input_tokens_seen = 0, 0.0, 0
         # The console gets a short line, and not a row of numbers for trackers.
         handler, printers = self._trainer.callback_handler, (PrinterCallback, ProgressCallback)
         callbacks = handler.callbacks
-        handler.callbacks = [one for one in callbacks if not isinstance(one, printers)]
+        handler.callbacks = [
+            callback for callback in callbacks if not isinstance(callback, printers)
+        ]
         try:
             # The base class's own method: TRL's overrides flush their metric buffers into the row.
             Trainer.log(self._trainer, row)
@@ -390,38 +418,43 @@ class TrainerLogger:
                 tracker.about(run)
 
     def log_verdict(self, run: Run, *, step: int) -> None:
-        """Show the verdict on the run so far as a text, in place of the one before; none before its first look."""
+        """Show the verdict on the run so far as a text.
+
+        In place of the text before; none before the first look.
+        """
         if self._state.is_world_process_zero and len(run.comparisons) > 1:
-            text = run_verdict(run)
+            verdict = run_verdict(run)
             for tracker in TRACKERS:
                 tracker.text(
-                    "verdict", text, step=step, tensorboard_writers=self._tensorboard_writers
+                    "verdict", verdict, step=step, tensorboard_writers=self._tensorboard_writers
                 )
 
     def log_end(self, run: Run, *, step: int) -> None:
-        """Show the verdict on the whole run, and its chart."""
+        """Show the verdict on the whole run, and the chart."""
         self.log_verdict(run, step=step)
         if self._state.is_world_process_zero:
             for tracker in TRACKERS:
                 tracker.chart(run)
 
     def alert(self, text: str, *, step: int) -> None:
-        """Send an alert through the trackers that have alerts or texts."""
+        """Send an alert through trackers with alerts or texts."""
         alert(text, step=step, tensorboard_writers=self._tensorboard_writers)
 
     @property
     def _tensorboard_writers(self) -> list[Any]:
         callbacks = self._trainer.callback_handler.callbacks
         return [
-            writer for one in callbacks if (writer := getattr(one, "tb_writer", None)) is not None
+            writer
+            for callback in callbacks
+            if (writer := getattr(callback, "tb_writer", None)) is not None
         ]
 
 
 class FollowerLogger:
     """One run, named by its `title`, in each of some trackers, which must be installed; begun at the first row.
 
-    `config` are settings that the runs show; no text of items. W&B and trackio have groups of runs. `resume_run` is the
-    id of a run that is continued in place of a new one.
+    `config` are settings that the runs show; no text of items. W&B and trackio have groups of runs.
+    `resume_run` is the id of a run that is continued in place of a new one.
     """
 
     def __init__(
@@ -434,38 +467,45 @@ class FollowerLogger:
         config: Mapping[str, Any],
         full: bool,
     ) -> None:
-        installed = {str(getattr(one, "value", one)) for one in get_available_trackers()}
+        installed = {
+            str(getattr(tracker_type, "value", tracker_type))
+            for tracker_type in get_available_trackers()
+        }
         for name in names:
             if name not in LOGGER_TYPE_TO_CLASS:
                 near = did_you_mean(name, LOGGER_TYPE_TO_CLASS)
                 raise WatchError(
-                    f"--report-to {name}: needed one of {', '.join(sorted(LOGGER_TYPE_TO_CLASS))}{near}"
+                    f"--report-to {name}: needed one of "
+                    f"{', '.join(sorted(LOGGER_TYPE_TO_CLASS))}{near}"
                 )
             if name not in installed:
                 raise WatchError(
                     f"--report-to {name}: its package is not installed: {install(name)}"
                 )
-        known = {tracker.name: tracker for tracker in TRACKERS}
-        self._trackers = [known.get(name, Tracker(name)) for name in dict.fromkeys(names)]
+        by_name = {tracker.name: tracker for tracker in TRACKERS}
+        self._trackers = [by_name.get(name, Tracker(name)) for name in dict.fromkeys(names)]
         if resume_run is not None and (
             len(self._trackers) != 1 or not self._trackers[0].can_resume
         ):
             able = sorted(tracker.name for tracker in TRACKERS if tracker.can_resume)
             got = ", ".join(tracker.name for tracker in self._trackers) or "no --report-to"
             raise WatchError(
-                f"--resume-run {resume_run}: needed one of {', '.join(able)} as --report-to, got {got}"
+                f"--resume-run {resume_run}: needed one of {', '.join(able)} as --report-to, "
+                f"got {got}"
             )
         self._named = {"name": title, "group": group, "run": resume_run, "config": dict(config)}
         self._full = full
         self._running: dict[str, Any] = {}
 
     def take(self, look: Look) -> None:
-        """Send the rows of a look's run that a tracker does not have yet, in the main process."""
+        """Send the rows of a look's run that trackers lack."""
         if rank() == 0:
             self.send(look.run)
 
     def send(self, run: Run) -> None:
-        """Send the rows of all looks that a tracker does not have yet, by rising step, and the run's verdict.
+        """Send the rows of all looks that trackers lack, and the verdict.
+
+        By rising step.
 
         Whatever a tracker raises is raised when the others have their rows.
         """
@@ -474,12 +514,12 @@ class FollowerLogger:
         path = run.folder.path / SENT
         sent, failed = _sent(path, run.folder.run), None
         for tracker in self._trackers:
-            place = (
+            sent_folder = (
                 tracker.name
                 if self._named["run"] is None
                 else f"{tracker.name} {self._named['run']}"
             )
-            of_tracker = sent.setdefault(place, [])
+            of_tracker = sent.setdefault(sent_folder, [])
             try:
                 for step in sorted(run.comparisons):
                     if step not in of_tracker:
@@ -505,7 +545,7 @@ class FollowerLogger:
             raise failed
 
     def finish(self, run: Run) -> None:
-        """Log the items that flipped until the latest look, without their texts, and close the runs."""
+        """Log the flipped items without texts, and close the runs."""
         try:
             if self._running and len(run.comparisons) > 1:
                 log_flipped(
@@ -523,7 +563,7 @@ class FollowerLogger:
             self._running = {}
 
     def alert(self, text: str, *, step: int) -> None:
-        """Send an alert through the trackers that have alerts or texts."""
+        """Send an alert through trackers with alerts or texts."""
         alert(text, step=step, tensorboard_writers=self._tensorboard_writers)
 
     @property
@@ -533,7 +573,6 @@ class FollowerLogger:
 
 
 def _sent(path: Path, run: str | None) -> dict[str, list[int]]:
-    """Return the steps that each tracker has of this run."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -546,11 +585,11 @@ def _sent(path: Path, run: str | None) -> dict[str, list[int]]:
 def log_flipped(
     run: Run, *, step: int, tensorboard_writers: Sequence[Any], share_text: bool
 ) -> None:
-    """Log the items that flipped until the latest look, to every running tracker that can show a table."""
+    """Log the flipped items to every tracker with tables."""
     if run.baseline is None or run.latest() is None:
         return
-    made = run.trajectory()
-    changed = flips(made.baseline, made.last, probe=run.probe if share_text else None)
+    trajectory = run.trajectory()
+    changed = flips(trajectory.baseline, trajectory.last, probe=run.probe if share_text else None)
     columns, rows = flipped_rows(changed, texts=share_text)
     for tracker in TRACKERS:
         tracker.table(
@@ -559,23 +598,33 @@ def log_flipped(
 
 
 def alert(text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
-    """Send an alert through the running trackers that have alerts; those with texts keep it."""
+    """Send an alert through the running trackers that have alerts.
+
+    Trackers with texts keep the alert.
+    """
     for tracker in TRACKERS:
         tracker.alert(text)
         tracker.text("alarm", text, step=step, tensorboard_writers=tensorboard_writers)
 
 
 def run_verdict(run: Run) -> str:
-    """Return the verdict on a run in one sentence; in a later stage that on both bases."""
-    own, whole = (decide_run(made) for made in (run.stage_trajectory(), run.trajectory()))
-    text = f"{own.word}: {own.sentence}"
+    """Verdict on a run in a sentence; later stages have both bases."""
+    stage_decision, run_decision = (
+        decide_run(looks_of) for looks_of in (run.stage_trajectory(), run.trajectory())
+    )
+    sentence = f"{stage_decision.word}: {stage_decision.sentence}"
     if not run.firsts:
-        return text
-    return f"against the first base: {whole.word}: {whole.sentence}; against the start of this stage: {text}"
+        return sentence
+    return (
+        f"against the first base: {run_decision.word}: {run_decision.sentence}; "
+        f"against the start of this stage: {sentence}"
+    )
 
 
 def look_row(run: Run, *, step: int, full: bool, chosen_by: str | None = None) -> dict[str, float]:
-    """Return the numbers of the look at a step by tracker key; empty if there is no look.
+    """Numbers of the look at a step by tracker key.
+
+    Empty if there is no look.
 
     Args:
         run: The run.
@@ -585,42 +634,49 @@ def look_row(run: Run, *, step: int, full: bool, chosen_by: str | None = None) -
     """
     if step not in run.comparisons:
         return {}
-    also, seconds = chosen_by or "", run.seconds.get(step, 0.0)
-    trajectory = run.trajectory() if full or also else None
+    always, seconds = chosen_by or "", run.seconds.get(step, 0.0)
+    trajectory = run.trajectory() if full or always else None
     row = tracker_row(
         run.headline[step],
         seconds=seconds,
         of=run.kept_of,
         full=full,
         trajectory=trajectory,
-        also=also,
+        also=always,
     )
     drift = {
         f"{PREFIX}/all/{name}": value
         for name, value in drift_row(run.comparisons[step].drift or {}).items()
     }
     row |= {
-        key: value for key, value in drift.items() if math.isfinite(value) and (full or key == also)
+        key: value
+        for key, value in drift.items()
+        if math.isfinite(value) and (full or key == always)
     }
     if run.task is not None and (figure := run.task.at(step)) is not None:
         row[_key_of(run.task)] = figure
     if run.firsts:
         # Only the first: the prefix may occur in the name of a category too.
-        own = f"{PREFIX}_{STAGE}/"
-        other = tracker_row(
-            run.comparisons[step], seconds=None, full=full, also=also.replace(own, f"{PREFIX}/", 1)
+        prefix = f"{PREFIX}_{STAGE}/"
+        stage_row = tracker_row(
+            run.comparisons[step],
+            seconds=None,
+            full=full,
+            also=always.replace(prefix, f"{PREFIX}/", 1),
         )
-        row |= {key.replace(f"{PREFIX}/", own, 1): value for key, value in other.items()}
+        row |= {key.replace(f"{PREFIX}/", prefix, 1): value for key, value in stage_row.items()}
     return row
 
 
 def _key_of(task: TaskFigure) -> str:
-    """Return the key of the figure of the new task, such as ``eval_forget/new_task_loss``."""
+    # Example: ``eval_forget/new_task_loss``.
     return f"{PREFIX}/new_task_{tracker_name(task.name.removeprefix('eval_'))}"
 
 
 def composite_row(share: float, metrics: Mapping[str, float], name: str | None) -> dict[str, float]:
-    """Return the harmonic mean of the kept share and a metric of the trainer's evaluation, as a row.
+    """Harmonic mean of the kept share and an evaluation metric.
+
+    As a row.
 
     The kept share alone is highest for a model that has not learned anything.
 
@@ -637,12 +693,13 @@ def composite_row(share: float, metrics: Mapping[str, float], name: str | None) 
     share = min(max(share, 0.0), 1.0)
     task = metrics.get(f"eval_{name.removeprefix('eval_')}")
     if not isinstance(task, (int, float)) or not 0 <= task <= 1:
-        known = ", ".join(
+        metric_names = ", ".join(
             sorted(key.removeprefix("eval_") for key, value in metrics.items() if 0 <= value <= 1)
         )
         raise WatchError(
-            f"composite={name!r} is {'not in the evaluation' if task is None else task}; needed a metric from 0 to 1, "
-            f"such as {known or 'none of these'}"
+            f"composite={name!r} is {'not in the evaluation' if task is None else task}; needed "
+            "a metric from 0 to 1, "
+            f"such as {metric_names or 'none of these'}"
         )
     return {
         f"{PREFIX}/all/composite": 2 * task * share / (task + share) if task + share > 0 else 0.0

@@ -5,16 +5,17 @@
     ...
     watch.look(model, tokenizer, step=200)      # a Comparison: baseline -> step 200
 
-A look is one evaluation of the probe during the run. A Watch needs no Trainer; `ForgetWatchCallback` and `Follower`
-call it with the same lines. If several processes train one model, each must call it at the same steps: they share the
-work, all get the comparison, and the main process writes.
+A look is one evaluation of the probe during the run. A Watch needs no Trainer;
+`ForgetWatchCallback` and `Follower` call it with the same lines. If several processes train one
+model, each must call it at the same steps: they share the work, all get the comparison, and the
+main process writes.
 
     baseline              the items that were decided on, or those in the cache
     second measurement    the first of them again in smaller batches: what flips is noise
     look                  the items that the run evaluates
 
-Outcomes near a tie depend on the composition of a batch, so the batches of the baseline are those of the run, also
-after a resume. The model, its mode and all random states come back as they were.
+Outcomes near a tie depend on the composition of a batch, so the batches of the baseline are those
+of the run, also after a resume. The model, its mode and all random states come back as they were.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ from typing import Any, Final, SupportsIndex
 import numpy as np
 from torch import nn
 
-from forgetwatch.comparing.checks import Subset, repeated_prompts
+from forgetwatch.comparing.checks import repeated_prompts
 from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.subset import Subset
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import ScoringError, WatchError
 from forgetwatch.probe import Probe
@@ -54,7 +56,8 @@ from forgetwatch.run.schedule import (
     slice_size,
     start_sizes,
 )
-from forgetwatch.run_folder.description import RUN_FOLDER, TaskFigure
+from forgetwatch.run_folder.description import RUN_FOLDER
+from forgetwatch.run_folder.task_figure import TaskFigure
 from forgetwatch.scoring.adapters import adapter_start, adapters_off
 from forgetwatch.scoring.encoding import tokenizer_settings
 from forgetwatch.scoring.model import check_arguments
@@ -78,22 +81,27 @@ class Watch:
 
     Attributes:
         run: The state of the run: its baseline, its looks and its folder.
-        look_seconds: Seconds of the latest evaluation; after a resume those of the baseline, for as many items.
+        look_seconds: Seconds of the latest evaluation; after a resume those of the baseline, for as
+            many items.
 
     Args:
         probe: A probe, or the path of one.
         output_dir: Folder of the run's files; the run folder is made in it.
-        resume: True to resume the run in the existing run folder; by default an older one is renamed at the first look.
+        resume: True to resume the run in the existing run folder; by default an older one is
+            renamed at the first look.
         twice: True to measure the baseline twice, for the flips of noise.
-        task: Questions of the new task, whose share of right answers at each look is its figure, and never forgetting.
-            None: the figure that a trainer logs.
-        drift: True to measure at each look how far the model is from that of the first look, on short texts that the
-            latter generates (`run.drift`); `Trajectory.drift` has the numbers.
+        task: Questions of the new task, whose share of right answers at each look is its figure,
+            and never forgetting. None: the figure that a trainer logs.
+        drift: True to measure at each look how far the model is from that of the first look, on
+            short texts that the latter generates (`run.drift`); `Trajectory.drift` has the numbers.
         folder: Name of the run folder in `output_dir`.
-        examples: Training examples for the drift, which is measured after their prompts too: a sequence of texts, or
-            of examples as TRL's trainers take them. None: after the probe's prompts alone.
-        token_budget: Tokens of a batch of the baseline, and so of the run; None for what suits the device.
-        strict: True to raise what fails beside the evaluation, such as the drift, which is logged otherwise.
+        examples: Training examples for the drift, which is measured after their prompts too: a
+            sequence of texts, or of examples as TRL's trainers take them. None: after the probe's
+            prompts alone.
+        token_budget: Tokens of a batch of the baseline, and so of the run; None for what suits the
+            device.
+        strict: True to raise what fails beside the evaluation, such as the drift, which is logged
+            otherwise.
         by_trainer: True if a callback notes the checkpoints that are saved.
 
     Raises:
@@ -149,15 +157,25 @@ class Watch:
         return self.run.comparisons
 
     def trajectory(self) -> Trajectory:
-        """Return all looks so far, in order; a WatchError if there is none yet."""
+        """All looks so far, in order.
+
+        Raises:
+            WatchError: If there is none yet.
+        """
         return self.run.trajectory()
 
     def forget_after(self, step: SupportsIndex) -> None:
-        """Drop the looks later than `step`: the run takes those steps again; see `Run.forget_after`."""
+        """Drop the looks later than `step`, which are taken again.
+
+        See `Run.forget_after`.
+        """
         self.run.forget_after(step)
 
     def resume(self, **known: Any) -> None:
-        """Resume the run in the run folder; `known` is what a checkpoint knows of it, as `Run.resume` takes it."""
+        """Resume the run in the run folder.
+
+        `known` is what a checkpoint knows of the run, as `Run.resume` takes it.
+        """
         self.run.resume(**known, token_budget=self._token_budget)
         start = self.run.baseline
         if start is not None:
@@ -172,23 +190,25 @@ class Watch:
         step: SupportsIndex,
         origin: Mapping[str, Any] | None = None,
     ) -> Comparison:
-        """Evaluate the model on every item, store the snapshot, and compare it with the baseline.
+        """Evaluate the model, store the snapshot, and compare.
 
-        The first look is the baseline. A second call at the latest step measures nothing: it logs that once, and
-        returns the first one's comparison. A look that cannot be written is `pending`, which is logged once.
+        The first look is the baseline. A second call at the latest step measures nothing: it logs
+        that once, and returns the first one's comparison. A look that cannot be written is
+        `pending`, which is logged once.
 
         Args:
             model: A causal language model of transformers, as it is being trained.
-            tokenizer: Its tokenizer; each look needs one that encodes the questions as that of the first look.
-            step: Optimizer steps taken so far, a whole number from 0 to `LAST_STEP`. It rises from look to look, unless
-                `origin` is given.
-            origin: Metadata of the snapshot on the origin of weights that were saved, JSON values; None for those of
-                the training at this moment.
+            tokenizer: Its tokenizer; each look needs one that encodes the questions as that of the
+                first look.
+            step: Optimizer steps taken so far, a whole number from 0 to `LAST_STEP`. It rises from
+                look to look, unless `origin` is given.
+            origin: Metadata of the snapshot on the origin of weights that were saved, JSON values;
+                None for those of the training at this moment.
 
         Raises:
             ScoringError: If the model cannot be scored.
-            WatchError: If `step` is no whole number in its range, or below that of the latest look, or another process
-                trains in the output_dir.
+            WatchError: If `step` is no whole number in its range, or below that of the latest look,
+                or another process trains in the output_dir.
         """
         return self.take(model, tokenizer, step=step, origin=origin).comparison
 
@@ -201,7 +221,10 @@ class Watch:
         origin: Mapping[str, Any] | None = None,
         is_last: bool = False,
     ) -> Look:
-        """Return the look that `look` takes; at the last of a run the lost are asked in other words too."""
+        """Take a look; at a run's last the lost are asked again.
+
+        In other words, and the lost are of the whole run.
+        """
         run, step = self.run, checked_step(step)
         on_all_processes(
             lambda: check_arguments(model, tokenizer)
@@ -248,7 +271,7 @@ class Watch:
     def _task_figure(
         self, model: nn.Module, tokenizer: Any, task: Probe, *, step: int
     ) -> TaskFigure | None:
-        """Return the figure of the new task with its share of right answers now, among those with an outcome."""
+        # Among answers with an outcome.
         if self._task_scorer is None:
             self._task_scorer = Scorer(task, tokenizer, model, token_budget=self._token_budget)
         right = self._task_scorer.score(model, step=step).floats("correct")
@@ -257,23 +280,29 @@ class Watch:
         values = () if self.run.task is None else self.run.task.values
         return TaskFigure(f"{task.name}_accuracy", (*values, (step, float(np.nanmean(right)))))
 
-    def announce(self, told: float | None) -> None:
-        """Note that a line says already what the baseline will measure, and the seconds after which it is late.
+    def announce(self, seconds_announced: float | None) -> None:
+        """Note what a line has announced of the baseline.
+
+        And the seconds after which the baseline is late; None if it is never late.
 
         None if it is never late.
         """
-        self._is_announced, self._told = True, told
+        self._is_announced, self._told = True, seconds_announced
 
     def time_start(
         self, model: nn.Module, tokenizer: Any, *, items: int | None, weights: str | None
     ) -> Trial | None:
-        """Time a few items before the baseline, or take what was measured with one in the cache.
+        """Time a few items before the baseline.
 
-        `items` is the number of items that is set by hand, `weights` the fingerprint of the model; None for none.
+        Or take what was measured with a cached baseline. `items` is the number of items that is set
+        by hand, `weights` the fingerprint of the model.
+
+        `items` is the number of items that is set by hand, `weights` the fingerprint of the model;
+        None for none.
         """
         sizes = start_sizes(len(self.probe)) if items is None else [min(items, len(self.probe))]
-        known = self._known_baseline(model, tokenizer, weights)
-        self._trial = None if known is None else known.trial(sizes)
+        known_baseline = self._known_baseline(model, tokenizer, weights)
+        self._trial = None if known_baseline is None else known_baseline.trial(sizes)
         if self._trial is None:
             with announced(f"timing a few of the {len(self.probe):,} items of {self.probe.name}"):
                 self._trial = time_items(
@@ -292,7 +321,7 @@ class Watch:
         return self._known
 
     def _look_seconds(self, measured: float) -> float:
-        """Return the seconds of a look, from those of a baseline: a look has none of its tests."""
+        # A look has none of the baseline's tests.
         if self._trial is None:
             return measured
         return max(
@@ -301,11 +330,14 @@ class Watch:
         )
 
     def use_batches(self, token_budget: int | None) -> None:
-        """Set the tokens of a batch of the baseline, before it is measured."""
+        """Set the tokens of a batch before the baseline."""
         self._token_budget = token_budget
 
     def restart_for(self, model: nn.Module, tokenizer: Any) -> None:
-        """Encode the items and lay out the batches anew, if the model or tokenizer is of another kind than before."""
+        """Encode and lay out anew for another kind of model.
+
+        Or of tokenizer.
+        """
         words = tokenizer_settings(tokenizer) or object()  # another one each time: encoded again
         config: Any = getattr(model, "config", None)
         values = {} if config is None else config.to_dict()
@@ -318,7 +350,7 @@ class Watch:
     def _measure_start(
         self, model: nn.Module, tokenizer: Any, *, step: int
     ) -> tuple[Snapshot, Snapshot | None]:
-        """Return the outcomes of what the run begins with (`scoring.adapters`), and those of a second measurement."""
+        # What the run begins with is in `scoring.adapters`.
         start = adapter_start(model, continued=self.run.continued)
         with adapters_off(model) if start.is_off else nullcontext():
             weights = None if start.is_off else self.run.started_with  # that of the model as it is
@@ -335,10 +367,13 @@ class Watch:
         self, model: nn.Module, tokenizer: Any, *, step: int, weights: str | None
     ) -> tuple[Snapshot, Snapshot | None]:
         run, is_main = self.run, rank() == 0
-        probe, items, whole = run.probe, run.items or len(run.probe), not run.subset.left_out
-        again = min(CHECKED_ITEMS, items) if self._twice else 0
-        known = self._known_baseline(model, tokenizer, weights)
-        if known is not None and (found := known.read(items, whole=whole)) is not None:
+        probe, items, is_whole = run.probe, run.items or len(run.probe), not run.subset.left_out
+        repeated = min(CHECKED_ITEMS, items) if self._twice else 0
+        known_baseline = self._known_baseline(model, tokenizer, weights)
+        if (
+            known_baseline is not None
+            and (found := known_baseline.read(items, whole=is_whole)) is not None
+        ):
             found = without_trial(found, model=model_name(model), step=step)
             checked: Snapshot | None = None
             with suppress(
@@ -349,8 +384,8 @@ class Watch:
                 )
             number = None if checked is None else differing(found, checked)
             if is_main:
-                made = str(found.meta.get("time"))[:10]
-                line = f"baseline: measured on {made} already; {min(CHECKED_ITEMS, items)} items measured again"
+                date_made = str(found.meta.get("time"))[:10]
+                line = f"baseline: measured on {date_made} already; {min(CHECKED_ITEMS, items)} items measured again"
                 line += (
                     ", which differ: it is measured anew"
                     if number is None
@@ -367,19 +402,22 @@ class Watch:
                 return found, checked if self._twice else None
         opening = ""
         if not self._is_announced:
-            which = "all" if again == items else f"the first {again:,}"
+            which = "all" if repeated == items else f"the first {repeated:,}"
             opening = f"baseline: {probe.name}, {items:,} items"
             opening += f", then {which} of them again for the noise" if self._twice else ""
         with shown(
-            "baseline", opening=opening, again=HALVES * again / items, is_main_process=is_main
+            "baseline",
+            opening=opening,
+            repeat_share=HALVES * repeated / items,
+            is_main_process=is_main,
         ) as progress:
             snapshot = self._evaluate(model, tokenizer, step=step, progress=progress)
         items = run.items or len(run.probe)  # a late baseline has fewer
         self.look_seconds = self._look_seconds(self.look_seconds)
         _check_baseline(snapshot, probe, step=step)
         self._obstacle_logged = True  # with the other unscored items
-        if known is not None:
-            known.write(snapshot, items, self._trial, whole=whole)
+        if known_baseline is not None:
+            known_baseline.write(snapshot, items, self._trial, whole=is_whole)
         null = None
         if self._twice:
             with shown("second measurement", is_main_process=is_main) as progress:
@@ -395,7 +433,7 @@ class Watch:
     def _changed(
         self, baseline: Snapshot, model: nn.Module, tokenizer: Any, *, step: int
     ) -> tuple[int, int]:
-        """Return (Answers to the first items that differ from those of the baseline, number of these items)."""
+        # The number that differ, and the number of items measured.
         now = self._again(baseline, model, tokenizer, step=step, items=CHECKED_ITEMS, progress=None)
         (was_right, right), (was, chosen) = (
             (baseline.head(len(now)).floats("correct"), now.floats("correct")),
@@ -406,30 +444,35 @@ class Watch:
     def _evaluate(
         self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None
     ) -> Snapshot:
-        """Return the outcomes of the model on the items that the looks evaluate, in the batches of the baseline."""
+        # In the batches of the baseline.
         run = self.run
         if self._scorer is None:
             self._encoded_at = step
-            made = run.baseline.meta if run.baseline else {}
-            # The same batches also after a resume: outcomes near a tie depend on the composition of a batch.
+            metadata = run.baseline.meta if run.baseline else {}
+            # The same batches also after a resume: outcomes near a tie depend on the composition of
+            # a batch.
             items = run.items or len(run.probe)
-            told = 0.0 if run.baseline is not None or self._told is None else self._told
+            seconds_announced = (
+                0.0 if run.baseline is not None or self._told is None else self._told
+            )
             self._scorer = SlicedScorer(
                 run.probe.head(items),
                 tokenizer,
                 model,
-                size=(made.get("batch") or {}).get("slice") or slice_size(items, told),
-                layout=made.get("way"),
-                attention=made.get("attention"),
-                noise=made.get("noise"),
-                token_budget=(made.get("batch") or {}).get("tokens") or self._token_budget,
+                size=(metadata.get("batch") or {}).get("slice")
+                or slice_size(items, seconds_announced),
+                layout=metadata.get("way"),
+                attention=metadata.get("attention"),
+                noise=metadata.get("noise"),
+                token_budget=(metadata.get("batch") or {}).get("tokens") or self._token_budget,
                 left_out=run.subset.left_out,
                 progress=progress,
             )
         scorer = self._scorer
         if not all(all_gather(lambda: scorer.encodes_alike(tokenizer))):
             raise ScoringError(
-                f"the tokenizer at step {step} encodes the questions differently from the one at step "
+                f"the tokenizer at step {step} encodes the questions differently from the one "
+                "at step "
                 f"{self._encoded_at}; needed one tokenizer for all looks of a run"
             )
         started, late = time.perf_counter(), math.inf
@@ -444,7 +487,8 @@ class Watch:
             run.decide(replace(run.decision or Decision(), items=items))
             if rank() == 0:
                 log(
-                    f"baseline: took {seconds(time.perf_counter() - started)} for {items:,} of {planned:,} items, told "
+                    f"baseline: took {seconds(time.perf_counter() - started)} for {items:,} of "
+                    f"{planned:,} items, told "
                     f"{seconds(self._told or 0)} for all; the run evaluates these {items:,}"
                 )
         # Once: answers of a baseline from elsewhere may be impossible to generate here.
@@ -455,14 +499,15 @@ class Watch:
             self._obstacle_logged = True
             if rank() == 0:
                 log(
-                    f"{reasons.total():,} of {len(snapshot):,} items are unscored at every look: {_reasons(reasons)}"
+                    f"{reasons.total():,} of {len(snapshot):,} items are unscored at every "
+                    f"look: {_reasons(reasons)}"
                 )
         self.look_seconds = float(snapshot.meta.get("seconds") or 0.0)
         return run.subset.describe(snapshot, fingerprint=run.probe.fingerprint)
 
     def _again(
         self,
-        first: Snapshot,
+        baseline: Snapshot,
         model: nn.Module,
         tokenizer: Any,
         *,
@@ -470,17 +515,17 @@ class Watch:
         items: int,
         progress: Progress | None,
     ) -> Snapshot:
-        """Measure a baseline's weights again, over its first items, in batches of half the tokens."""
-        run, made = self.run, first.meta
+        # The first items are read in batches of half the tokens.
+        run, metadata = self.run, baseline.meta
         probe = run.probe.head(min(items, run.items or len(run.probe)))
         twice = Scorer(
             probe,
             tokenizer,
             model,
-            layout=made["way"],
-            attention=made["attention"],
-            noise=made["noise"],
-            token_budget=max(_FEWEST_TOKENS, made["batch"]["tokens"] // 2),
+            layout=metadata["way"],
+            attention=metadata["attention"],
+            noise=metadata["noise"],
+            token_budget=max(_FEWEST_TOKENS, metadata["batch"]["tokens"] // 2),
             left_out=run.subset.left_out,
             progress=progress,
         )
@@ -498,13 +543,14 @@ class Watch:
 
 
 def _check_baseline(snapshot: Snapshot, probe: Probe, *, step: int) -> None:
-    """Raise if a baseline has no scored item, and log how many items are unscored or wrong by rule."""
+    # The number of items that are unscored or wrong by rule is logged.
     outcomes = list(zip(snapshot.texts("outcome"), snapshot.is_unscored, strict=True))
     unscored = Counter(outcome for outcome, without in outcomes if without)
     wrong = Counter(outcome for outcome, without in outcomes if outcome != "ok" and not without)
     if unscored.total() == len(snapshot):
         raise ScoringError(
-            f"no item of probe {probe.name!r} ({len(snapshot):,} items) can be scored: {_reasons(unscored)}"
+            f"no item of probe {probe.name!r} ({len(snapshot):,} items) can be scored: "
+            f"{_reasons(unscored)}"
         )
     if line := snapshot.not_finite_line:
         raise ScoringError(f"{line} before the first step: nothing can be compared with them")
@@ -517,7 +563,8 @@ def _check_baseline(snapshot: Snapshot, probe: Probe, *, step: int) -> None:
         log(repeated)
     if left_out := wrong.pop(NOT_FINITE, 0):
         log(
-            f"left out of every look, since their outputs are not finite: {left_out:,} of {len(snapshot):,} items"
+            f"left out of every look, since their outputs are not finite: {left_out:,} of "
+            f"{len(snapshot):,} items"
         )
     if wrong:
         log(f"{wrong.total():,} of {len(snapshot):,} answers count as wrong: {_reasons(wrong)}")

@@ -1,9 +1,10 @@
 """The run folder of a run in progress: `RunFolder` writes all of it.
 
-At most one process at a time runs a training in an output_dir, which it has by a lock (`filelock`) on
-``_forgetwatch.lock``: a second training waits a little for the first to end, and is then refused. The lock ends with
-its process, however that dies. On a disk without locks nothing is refused, and the run's id, which is checked before a
-write, keeps a second training out of the files of the first.
+At most one process at a time runs a training in an output_dir, which it has by a lock (`filelock`)
+on ``_forgetwatch.lock``: a second training waits a little for the first to end, and is then
+refused. The lock ends with its process, however that dies. On a disk without locks nothing is
+refused, and the run's id, which is checked before a write, keeps a second training out of the files
+of the first.
 """
 
 from __future__ import annotations
@@ -22,6 +23,15 @@ from filelock import FileLock, Timeout
 from forgetwatch.errors import LostBaselineError, SnapshotError, WatchError
 from forgetwatch.files.writing import NO_SOFT, write_atomically
 from forgetwatch.probe import Probe
+from forgetwatch.run_folder.contents import (
+    Contents,
+    checksum_of,
+    description_notes,
+    look_files,
+    read_baseline,
+    read_contents,
+    read_null,
+)
 from forgetwatch.run_folder.description import (
     BASELINE,
     CARRIED,
@@ -31,17 +41,10 @@ from forgetwatch.run_folder.description import (
     NULL,
     PROBE,
     RUN_FOLDER,
-    Contents,
     Description,
     Look,
     checkpoint_folder,
-    checksum_of,
-    description_notes,
-    look_files,
     look_name,
-    read_baseline,
-    read_contents,
-    read_null,
     write_description,
 )
 from forgetwatch.run_folder.lineage import Lineage, read_first, stored_lineage
@@ -94,10 +97,12 @@ class RunFolder:
     def claim(
         self, *, patience: float | None = None, on_wait: Callable[[str], object] = lambda _: None
     ) -> None:
-        """Claim the output_dir, which is made if it is missing, for this process, until `release` or its end.
+        """Claim the output_dir for this process.
 
-        Several objects in one process may claim it; the end of an object ends its claim. Claims of run folders of
-        different names do not exclude each other.
+        Until `release` or the end of the process; the folder is made if missing.
+
+        Several objects in one process may claim it; the end of an object ends its claim. Claims of
+        run folders of different names do not exclude each other.
 
         Args:
             patience: Seconds to wait for another process; None for half a minute.
@@ -119,12 +124,14 @@ class RunFolder:
                 lock.acquire(timeout=0)
             except Timeout:
                 on_wait(
-                    f"{folder} is in use by another process; waiting up to {patience:.0f} s for it to end"
+                    f"{folder} is in use by another process; waiting up to {patience:.0f} s for "
+                    "it to end"
                 )
                 lock.acquire(timeout=patience)
         except Timeout as error:
             raise WatchError(
-                f"{folder}: needed a folder that no other training uses, and another process trains here; give each "
+                f"{folder}: needed a folder that no other training uses, and another process "
+                "trains here; give each "
                 "run an output_dir of its own, or stop the other one"
             ) from error
         except (
@@ -135,36 +142,52 @@ class RunFolder:
         self._claim = weakref.finalize(self, lock.release)
 
     def release(self) -> None:
-        """End the claim, if there is one; with the last one of the process the output_dir is free."""
+        """End the claim.
+
+        With the last claim of the process the output_dir is free.
+        """
         if self._claim is not None:
             self._claim()
             self._claim = None
 
     def new_run(self) -> str:
-        """Give the run a new id, and return it."""
+        """Give the run a new id.
+
+        Returns:
+            The id.
+        """
         # Not from a random generator that the training may use: its state must not change.
         self.run = os.urandom(8).hex()
         return self.run
 
     def stamped(self, snapshot: Snapshot, look: Look) -> Snapshot:
-        """Return a snapshot with the run's id and its kind in its metadata."""
+        """Stamp a snapshot with the run's id and the kind of look."""
         return replace(snapshot, meta={**snapshot.meta, "run": self.run, "look": look})
 
     @property
     def is_started(self) -> bool:
-        """True if the folder holds the baseline of a run."""
+        """Does the folder hold the baseline of a run?"""
         return (self.path / BASELINE).is_file()
 
     def check_own(self) -> None:
-        """Raise a WatchError if another run has begun in this folder since."""
+        """Refuse if another run has begun in this folder.
+
+        Raises:
+            WatchError: If another has.
+        """
         if self.run is not None and owner(self.path) not in (None, self.run):
             raise WatchError(
-                f"{self.path}: another training has begun here, and the looks of this one are not written into it; "
+                f"{self.path}: another training has begun here, and the looks of this one are "
+                "not written into it; "
                 "needed an output_dir of its own for each"
             )
 
     def set_aside(self) -> Path | None:
-        """Rename the folder of an earlier run and return its new path; None if there is no folder."""
+        """Rename the folder of an earlier run.
+
+        Returns:
+            The new path, or None if there is no folder.
+        """
         return self.path.rename(self._free_name()) if self.path.exists() else None
 
     def _free_name(self) -> Path:
@@ -174,21 +197,22 @@ class RunFolder:
         return free
 
     def _own(self) -> Path | None:
-        """Return the folder of this run under any of the names that run folders have."""
+        # The folder may have any of the names that run folders have.
         if self.run is None:
             return None
-        named = (path for path in sorted(self.output_dir.glob(f"{self._name}*")) if path.is_dir())
-        own = [path for path in named if owner(path) == self.run]
+        entries = (path for path in sorted(self.output_dir.glob(f"{self._name}*")) if path.is_dir())
+        folders = [path for path in entries if owner(path) == self.run]
 
         def newest(path: Path) -> tuple[bool, float]:
-            # A copy of a finished training has the same id, and the run itself the newest description.
+            # A copy of a finished training has the same id, and the run itself the newest
+            # description.
             try:
                 changed = (path / DESCRIPTION).stat().st_mtime
             except OSError:  # another training may rename the folder in between
                 changed = 0.0
             return path.name == self._name, changed
 
-        return max(own, key=newest, default=None)
+        return max(folders, key=newest, default=None)
 
     def start(
         self,
@@ -197,7 +221,7 @@ class RunFolder:
         null: Snapshot | None = None,
         first: Snapshot | None = None,
     ) -> None:
-        """Write the probe, the baseline, its second measurement, and the baseline of the first training."""
+        """Write the probe and the baselines of a run."""
         probe.save(self._writable(PROBE))
         self._probe_checksum = checksum_of(self.path / PROBE)
         save_snapshot(baseline, self._writable(BASELINE))
@@ -221,7 +245,7 @@ class RunFolder:
         check: Callable[[Snapshot], None],
         log: Callable[[str], object],
     ) -> Resumed:
-        """Restore the run in this folder and in the copies that checkpoints carry.
+        """Restore the run from this folder and from copies.
 
         Args:
             run: Id of the run; None for that of the run in the folder.
@@ -237,28 +261,30 @@ class RunFolder:
             SnapshotError: If another version wrote the folder.
         """
         self.run = owner(self.path) if run is None else run
-        found, null, notes = (baseline, None, ()) if baseline else self.baseline(carried=carried)
-        check(found)
+        baseline_found, null, notes = (
+            (baseline, None, ()) if baseline else self.baseline(carried=carried)
+        )
+        check(baseline_found)
         # Looks of another run in this folder would pass for those of this one.
         if self.run is None or owner(self.path) != self.run:
-            aside, own = self.set_aside(), self._own()
-            if own is not None:
-                own.rename(self.path)
+            aside, own_folder = self.set_aside(), self._own()
+            if own_folder is not None:
+                own_folder.rename(self.path)
             # Both names are settled before anything is logged, which may fail.
             if aside is not None:
                 log(f"the run folder contained another run, and is now {aside}")
-            if own is not None:
-                log(f"the folder of this run was {own}, and is {self.path} again")
+            if own_folder is not None:
+                log(f"the folder of this run was {own_folder}, and is {self.path} again")
         existed, described = self.path.is_dir(), Description.read(self.path)
         # Of a folder that is gone, the copies in checkpoints have a description.
         copies = (Description.read(folder) for folder in (self.path, *carried))
-        facts = next((one for one in copies if one.is_whole and one.run == self.run), described)
+        facts = next((copy for copy in copies if copy.is_whole and copy.run == self.run), described)
         lineage, on_lineage = self._lineage(carried)
         notes += on_lineage
-        made = self.run or self.new_run()
-        found = self.stamped(found, "baseline")
+        run_id = self.run or self.new_run()
+        baseline_found = self.stamped(baseline_found, "baseline")
         null = None if null is None else self.stamped(null, "null")
-        self.start(probe, found, null, None if lineage is None else lineage.first)
+        self.start(probe, baseline_found, null, None if lineage is None else lineage.first)
         if step is not None:
             restored = self._restore(carried, until=step)
             if not existed and run is not None:
@@ -270,13 +296,13 @@ class RunFolder:
             self.quarantine(path)
         notes = (*(description_notes(described) if existed else ()), *notes, *contents.notes)
         # With those of earlier resumes: once written anew, run.json would show no gap.
-        last = max((step or 0, *contents.looks))
-        earlier = [note for note in described.notes if note[0] <= last]
-        known = {text for _, text in earlier}
-        self._notes = (*earlier, *((last, note) for note in notes if note not in known))
+        last_step = max((step or 0, *contents.looks))
+        earlier = [note for note in described.notes if note[0] <= last_step]
+        sentences = {sentence for _, sentence in earlier}
+        self._notes = (*earlier, *((last_step, note) for note in notes if note not in sentences))
         return Resumed(
-            run=made,
-            baseline=found,
+            run=run_id,
+            baseline=baseline_found,
             null=null,
             contents=contents,
             described=described,
@@ -287,46 +313,47 @@ class RunFolder:
         )
 
     def _lineage(self, carried: Sequence[Path]) -> tuple[Lineage | None, tuple[str, ...]]:
-        """Return the lineage of the run, from its folder or from copies, and notes on a first base that is lost."""
+        # Notes are on a first base that is lost.
         lineage, notes = None, tuple[str, ...]()
         for folder in (self.path, *carried):
             described = Description.read(folder)
             if described.run != self.run or described.lineage is None:
                 continue
-            first, notes = read_first(folder, described)
+            first_base, notes = read_first(folder, described)
             lineage = Lineage(
                 runs=stored_lineage(described),
-                first=first,
+                first=first_base,
                 how=str(described.values["lineage"].get("how")),
                 model=described.model,
                 checksum=described.lineage["first"],
             )
-            if first is not None:
+            if first_base is not None:
                 return lineage, ()
         return lineage, notes
 
     def baseline(
         self, *, carried: Sequence[Path] = ()
     ) -> tuple[Snapshot, Snapshot | None, tuple[str, ...]]:
-        """Return the baseline of the run, from its folder or from copies.
+        """Find the baseline of the run, here or in copies.
 
         Returns:
-            (The baseline; its second measurement, None without one; notes on one that is missing or not used).
+            (The baseline; its second measurement, None without one; notes on one that is missing or
+            not used).
 
         Raises:
             LostBaselineError: If there is none, or only that of another run.
         """
-        own = self._own()
-        folders = [self.path, *([] if own in (None, self.path) else [own]), *carried]
+        own_folder = self._own()
+        folders = [self.path, *([] if own_folder in (None, self.path) else [own_folder]), *carried]
         for folder in folders:
             described = Description.read(folder)
             try:
-                found = read_baseline(folder, described)
+                baseline = read_baseline(folder, described)
             except SnapshotError:
                 continue
-            run = found.meta.get("run")
+            run = baseline.meta.get("run")
             if self.run in (None, run):
-                return found, *read_null(folder, described, run=run)
+                return baseline, *read_null(folder, described, run=run)
         raise LostBaselineError(
             "the run resumes, and its baseline is gone: needed it in "
             + " or ".join(str(folder / BASELINE) for folder in folders)
@@ -334,11 +361,11 @@ class RunFolder:
         )
 
     def looks(self) -> dict[int, Path]:
-        """Return the files of the looks by step, in rising order."""
+        """Find the files of the looks by step, rising."""
         return look_files(self.path)
 
     def _restore(self, carried: Sequence[Path], *, until: int) -> list[int]:
-        """Copy back the looks of this run that checkpoints carry and this folder lacks, and return their steps."""
+        # Looks that this folder has already are not copied.
         restored = []
         for folder in carried:
             for step in read_contents(
@@ -351,7 +378,11 @@ class RunFolder:
         return restored
 
     def quarantine(self, path: Path) -> Path:
-        """Rename a file that is no look of this run, so that the look can be taken again, and return its new path."""
+        """Rename a file that is no look of this run.
+
+        Returns:
+            The new path. The look can then be taken again.
+        """
         target, number = path.with_name(f"{path.name}.damaged"), 1
         while target.exists():
             number += 1
@@ -359,10 +390,7 @@ class RunFolder:
         return path.rename(target)
 
     def _writable(self, name: str) -> Path:
-        """Return the path of a file to write.
-
-        A link in its place is deleted, and anything else that is no file is renamed.
-        """
+        # A link in its place is deleted, and anything else that is no file is renamed.
         path = self.path / name
         if path.is_symlink():
             path.unlink()  # written through, it would overwrite another file
@@ -371,7 +399,7 @@ class RunFolder:
         return path
 
     def drop_after(self, step: int) -> None:
-        """Delete the looks later than `step`: the run takes those steps again."""
+        """Delete the looks later than `step`, which are taken again."""
         self._notes = tuple(note for note in self._notes if note[0] <= step)
         for partial_file in self.path.glob(
             ".*.partial"
@@ -382,32 +410,37 @@ class RunFolder:
                 self._writable(path.name).unlink(missing_ok=True)
 
     def add(self, look: Snapshot, *, step: int) -> Path:
-        """Write one look and return its path."""
+        """Write a look.
+
+        Returns:
+            The path.
+        """
         path = self._writable(look_name(step))
         save_snapshot(look, path)
         return path
 
     def describe(self, run: Mapping[str, Any]) -> None:
-        """Write ``run.json``, with the id of the run and the checksum of its probe's file."""
+        """Write ``run.json``, with run id and checksum of the probe."""
         self._writable(DESCRIPTION)
-        own = {
+        values = {
             "run": self.run,
             "probe_checksum": self._probe_checksum,
             "notes": [{"step": step, "note": note} for step, note in self._notes],
         }
-        write_description(self.path, {**own, **run})
+        write_description(self.path, {**values, **run})
 
     def carried(self, step: int) -> Path:
-        """Return the path of the folder in which the checkpoint at `step` carries copies."""
+        """Folder in which the checkpoint at `step` carries copies."""
         return checkpoint_folder(self.output_dir, step) / CARRIED
 
     def carry(self, step: int, *, files: str, completions: bool = False) -> None:
-        """Copy the baseline and the latest look into the checkpoint at a step, and describe them.
+        """Copy baseline and latest look into the checkpoint at a step.
 
         Args:
             step: The step.
             files: Digest of the checkpoint's files, by which the copies are known to be of it.
-            completions: True to copy the base's completions too, which contain the prompts as token ids.
+            completions: True to copy the base's completions too, which contain the prompts as token
+                ids.
         """
         self.check_own()
         target = self.carried(step)
@@ -419,7 +452,8 @@ class RunFolder:
             *texts,
             *latest.values(),
         ]:
-            # Only the baseline has to exist: without it the copy is of no use, and the failure must be seen.
+            # Only the baseline has to exist: without it the copy is of no use, and the failure must
+            # be seen.
             if path.is_file() or path.name == BASELINE:
                 write_atomically(target / path.name, partial(shutil.copyfile, path))
         described = Description.read(self.path)
@@ -432,15 +466,21 @@ class RunFolder:
 
 
 def owner(folder: Path) -> str | None:
-    """Return the id of the run whose folder it is; None if there is none, or it has no id."""
+    """Id of the run of a folder.
+
+    Returns:
+        The id, or None.
+    """
     try:
         run = Description.read(folder).run
     except SnapshotError:
         run = None
     if run is not None:
         return run
-    found = _readable(folder / BASELINE)
-    return None if found is None or found.meta.get("run") is None else str(found.meta["run"])
+    snapshot = _readable(folder / BASELINE)
+    return (
+        None if snapshot is None or snapshot.meta.get("run") is None else str(snapshot.meta["run"])
+    )
 
 
 def _readable(path: Path) -> Snapshot | None:

@@ -3,8 +3,9 @@
     base ── run 1: SFT ── run 2: DPO ── this run, stage 3
     first base                          start of this stage
 
-A run of a later stage has two references: its own baseline, which is the start of the stage, and the baseline of the
-first run, in ``first.parquet``. Without the second one the losses of earlier stages would be in no count.
+A run of a later stage has two references: its own baseline, which is the start of the stage, and
+the baseline of the first run, in ``first.parquet``. Without the second one the losses of earlier
+stages would be in no count.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
+from forgetwatch.run_folder.contents import is_as_carried, look_files, read_baseline
 from forgetwatch.run_folder.description import (
     BASELINE,
     CARRIED,
@@ -23,10 +25,7 @@ from forgetwatch.run_folder.description import (
     RUN_FOLDER,
     Description,
     Ending,
-    is_as_carried,
-    look_files,
     own_checkpoint,
-    read_baseline,
 )
 from forgetwatch.snapshot import Snapshot, read_snapshot
 
@@ -80,59 +79,72 @@ class Lineage:
     def values(self) -> dict[str, Any]:
         """The JSON values of ``run.json``."""
         checksum = self.checksum if self.first is None else self.first.full_checksum
-        return {"runs": [vars(one) for one in self.runs], "first": checksum, "how": self.how}
+        return {"runs": [vars(run) for run in self.runs], "first": checksum, "how": self.how}
 
 
 def stored_lineage(described: Description) -> tuple[Ancestor, ...]:
-    """Return the earlier runs that a run folder names; empty for a first training."""
+    """Earlier runs that a run folder names; none for a first training."""
     listed = described.lineage
     return (
-        tuple(Ancestor(run=str(one["run"]), name=str(one["name"])) for one in listed["runs"])
+        tuple(Ancestor(run=str(run["run"]), name=str(run["name"])) for run in listed["runs"])
         if listed
         else ()
     )
 
 
 def read_first(folder: Path, described: Description) -> tuple[Snapshot | None, tuple[str, ...]]:
-    """Return (Baseline of the first run of the lineage, None if there is none; notes on one that cannot be used)."""
+    """Read the baseline of the lineage's first run.
+
+    Returns:
+        The baseline, or None; and notes on one that cannot be used.
+    """
     listed = described.lineage
     if listed is None or listed["first"] is None:
         return None, ()
     without = "; losses are counted from the start of this stage alone"
     try:
-        found = read_snapshot(folder / FIRST)
+        first_base = read_snapshot(folder / FIRST)
     except SnapshotError:
         return None, (
             f"{FIRST}, the baseline of the first training, is missing or damaged{without}",
         )
-    if found.full_checksum != listed["first"]:
+    if first_base.full_checksum != listed["first"]:
         return None, (f"{FIRST} is not the file that run.json lists{without}",)
-    return found, ()
+    return first_base, ()
 
 
 def check_one_model(
     earlier: Mapping[str, Any], now: Mapping[str, Any], *, with_template: bool = False
 ) -> str:
-    """Return the reason why the model of one run cannot have become that of another; empty if there is none known."""
-    for what in _WORDS:
-        if _differs(earlier, now, what):
-            values = "" if what == "tokenizer" else f" ({earlier[what]}, then {now[what]})"
-            return f"their models have unlike {_WORDS[what]}{values}"
+    """Reason why one model cannot have become the other.
+
+    Returns:
+        The reason, or an empty text if none is known.
+    """
+    for setting in _WORDS:
+        if _differs(earlier, now, setting):
+            values = "" if setting == "tokenizer" else f" ({earlier[setting]}, then {now[setting]})"
+            return f"their models have unlike {_WORDS[setting]}{values}"
     if with_template and _differs(earlier, now, "template"):
         return "their models have unlike chat templates, in which the questions are other texts"
     return ""
 
 
-def _differs(earlier: Mapping[str, Any], now: Mapping[str, Any], what: str) -> bool:
+def _differs(earlier: Mapping[str, Any], now: Mapping[str, Any], setting: str) -> bool:
     return (
-        earlier.get(what) is not None and now.get(what) is not None and earlier[what] != now[what]
+        earlier.get(setting) is not None
+        and now.get(setting) is not None
+        and earlier[setting] != now[setting]
     )
 
 
 def folder_of(given: Path) -> Path | None:
-    """Return the run folder that belongs to a model's folder, an output_dir or a run folder; None without one.
+    """Find the run folder of a model, an output_dir or a run.
 
     A model that is no checkpoint belongs to the run of the folder that it is in.
+
+    Returns:
+        The folder, or None.
     """
     # The copy in a checkpoint knows best: two trainings may have ended with the same weights.
     inside = [*([given / CARRIED] if is_as_carried(given) else []), given, given / RUN_FOLDER]
@@ -145,25 +157,26 @@ def folder_of(given: Path) -> Path | None:
 
 
 def _last_look(folder: Path, ending: Ending | None) -> Snapshot | None:
-    """Return the look of the end in a folder; of a checkpoint's copy only if it is of the checkpoint's own step."""
+    # A checkpoint's copy counts only for the checkpoint's own step.
     looks = look_files(folder)
     delivered = None if ending is None else ending.delivered
-    last = delivered if delivered in looks else max(looks, default=None)
-    if last is None or (
-        folder.name == CARRIED and folder.resolve().parent.name != f"checkpoint-{last}"
+    last_step = delivered if delivered in looks else max(looks, default=None)
+    if last_step is None or (
+        folder.name == CARRIED and folder.resolve().parent.name != f"checkpoint-{last_step}"
     ):
         return None
     try:
-        return read_snapshot(looks[last])
+        return read_snapshot(looks[last_step])
     except SnapshotError:
         return None
 
 
 def lineage_after(folder: Path, *, how: str, fingerprint: str | None = None) -> Lineage | None:
-    """Return the lineage of a run that begins with a model of the run in a folder.
+    """Lineage of a run that begins with a model of another run.
 
-    If that run itself began with a model of this fingerprint, it is no ancestor: the lineage is its own, None if it was
-    a first training.
+    Returns:
+        The lineage, or None for a first training. If the earlier run itself began with a model of
+        this fingerprint, it is no ancestor: the lineage is its own.
 
     Raises:
         SnapshotError: If the folder holds no baseline of its run, or a damaged one.
@@ -174,7 +187,7 @@ def lineage_after(folder: Path, *, how: str, fingerprint: str | None = None) -> 
     # A copy in a checkpoint, or the run folder in the output_dir.
     name = output_dir.parent.name if folder.name == CARRIED else output_dir.name
     run = described.run or str(baseline.meta.get("run"))
-    first, notes = read_first(folder, described)
+    first_base, notes = read_first(folder, described)
     if notes:
         raise SnapshotError(f"{folder}: {notes[0]}")
     runs = (*stored_lineage(described), Ancestor(run=run, name=name))
@@ -184,7 +197,7 @@ def lineage_after(folder: Path, *, how: str, fingerprint: str | None = None) -> 
         return None
     return Lineage(
         runs=runs,
-        first=baseline if first is None else first,
+        first=baseline if first_base is None else first_base,
         how=how,
         model=described.model,
         adapter=described.training.get("adapter", ""),

@@ -4,10 +4,11 @@
     PiSSA, OLoRA, LoftQ, CorDA                           with the adapter, which holds a part of the base's weights
     that of the training which this one continues        with the adapter
     changes something, and its kind starts as identity   with the adapter: it was trained, or rounds otherwise
-    any other (prompt and prefix tuning, random starts)  the base without the adapter: what the adapter itself
-                                                         changes before step 1 is lost by the training
+    any other (prompt and prefix tuning, random starts)  the base without the adapter: what the
+                                                         adapter changes before step 1 is lost
 
-Whether an adapter changes anything is measured, with a short text and with the embedding of every token.
+Whether an adapter changes anything is measured, with a short text and with the embedding of every
+token.
 """
 
 from __future__ import annotations
@@ -60,12 +61,15 @@ class AdapterStart:
 
 
 def adapter_start(model: nn.Module, *, continued: str | None = None) -> AdapterStart:
-    """Return what a run with this model begins with, before its first step; every process calls it.
+    """Find what a run begins with: base or continued adapter.
+
+    Every process calls this, before the first step.
 
     Args:
         model: The model.
-        continued: Kind of the adapter of the earlier training that this one continues, as PEFT names it; empty if the
-            kind is unknown, None if there is no earlier training, or it trained no adapter.
+        continued: Kind of the adapter of the earlier training that this one continues, as PEFT
+            names it; empty if the kind is unknown, None if there is no earlier training, or it
+            trained no adapter.
     """
     peft: Any = without_wrappers(model)
     if not callable(getattr(peft, "disable_adapter", None)) or not changes_its_base(model):
@@ -73,7 +77,7 @@ def adapter_start(model: nn.Module, *, continued: str | None = None) -> AdapterS
     config = peft.active_peft_config
     kind = str(getattr(config.peft_type, "value", config.peft_type))
     init = next(
-        (value for part in _INIT if (value := getattr(config, part, None)) is not None), None
+        (value for setting in _INIT if (value := getattr(config, setting, None)) is not None), None
     )
     if isinstance(init, str) and init.startswith(_SPLIT):
         why = f": {init} takes it out of the base's weights, and both together are the base"
@@ -95,7 +99,7 @@ def adapter_start(model: nn.Module, *, continued: str | None = None) -> AdapterS
 
 
 def _layers(model: nn.Module) -> list[Any]:
-    """Return the modules that hold a layer of the base and its adapters or trained copies; PEFT need not be there."""
+    # PEFT need not be there.
     return [module for module in model.modules() if getattr(module, "adapter_layer_names", None)]
 
 
@@ -104,20 +108,22 @@ def _tensors(module: nn.Module) -> Iterable[Tensor]:
 
 
 def adapter_tensors(model: nn.Module) -> set[int]:
-    """Return the ids of the weights and buffers that adapters add to a model."""
-    own = set[int]()
+    """Ids of the weights and buffers that adapters add."""
+    ids = set[int]()
     for layer in _layers(model):
         inner = layer._modules.get("base_layer") or layer._modules.get("original_module")
         base = set() if inner is None else set(map(id, _tensors(inner)))
-        own |= {id(tensor) for tensor in _tensors(layer)} - base
-    return own
+        ids |= {id(tensor) for tensor in _tensors(layer)} - base
+    return ids
 
 
 def changes_its_base(model: nn.Module) -> bool:
-    """Return True if a model computes otherwise with its adapters than without; every process calls it.
+    """Do the adapters change what the model computes?
 
-    A short text is read and each token embedded, with and without. True where that is not possible: the adapters are
-    merged, put tokens before the text, or are none of a `PeftModel`.
+    Every process calls this.
+
+    A short text is read and each token embedded, with and without. True where that is not possible:
+    the adapters are merged, put tokens before the text, or are none of a `PeftModel`.
     """
     peft: Any = without_wrappers(model)
     if not hasattr(peft, "peft_config") or getattr(peft, "_adapters_disabled", False):
@@ -142,15 +148,19 @@ def changes_its_base(model: nn.Module) -> bool:
     with isolated(model):
         if not is_alike(unwrapped(model), tokens[None]):
             return True
-        # A row of the embedding is seen where its token is; alone it cannot be called where processes share it.
+        # A row of the embedding is seen where its token is; alone it cannot be called where
+        # processes share it.
         if embedding not in _layers(peft) or is_sharded(model):
             return False
         rows = torch.arange(embedding.weight.shape[0], device=tokens.device)
-        return not all(is_alike(embedding, part) for part in rows.split(_ROWS))
+        return not all(is_alike(embedding, chunk) for chunk in rows.split(_ROWS))
 
 
 def holds_its_base(model: nn.Module) -> bool:
-    """Return True if the model is its base once its adapters are switched off, and can be read as such here."""
+    """Is the model the base once adapters are switched off?
+
+    And can it be read as such here?
+    """
     peft: Any = without_wrappers(model)
     layers = _layers(peft)
     if not callable(getattr(peft, "disable_adapter", None)) or not layers:
@@ -163,13 +173,16 @@ def holds_its_base(model: nn.Module) -> bool:
             return False
     if any(getattr(config, "bias", "none") != "none" for config in peft.peft_config.values()):
         return False
-    own = adapter_tensors(peft)
-    return all(id(weight) in own for weight in peft.parameters() if weight.requires_grad)
+    ids = adapter_tensors(peft)
+    return all(id(weight) in ids for weight in peft.parameters() if weight.requires_grad)
 
 
 @contextmanager
 def adapters_off(model: nn.Module) -> Iterator[None]:
-    """Switch the adapters off inside this context; the model is then its base if it `holds_its_base`."""
+    """Switch the adapters off within the block.
+
+    The model is then the base if it `holds_its_base`.
+    """
     peft: Any = without_wrappers(model)
     # PEFT freezes the adapters meanwhile, and afterwards trains all that are active.
     trained = [(weight, weight.requires_grad) for weight in peft.parameters()]

@@ -5,18 +5,21 @@
     letters, chat           template(prompt, A. ..., B. ..., ask)   + "A", "B", ...
     generated, plain/chat   prompt (, A. ..., B. ..., ask), which the model continues
 
-After a chat header no space precedes the answer: " A" and "A" are different tokens. A chat template that has no place
-for tools, for the system message, for an earlier turn or for the question leaves it out without a word, and the model
-would answer something else: such items are unscored, with the reason.
+After a chat header no space precedes the answer: " A" and "A" are different tokens. A chat template
+that has no place for tools, for the system message, for an earlier turn or for the question leaves
+it out without a word, and the model would answer something else: such items are unscored, with the
+reason.
 
     context "Q: 2+2? A:" + choice " 4"   ─▶ ids of the whole text, split after the ids of the context alone
 
-A token that spans the border belongs to the choice. White space at the end of the context moves to the choice (after a
-chat template only spaces: the line break that ends its header is not part of the answer). An empty context becomes BOS,
-else EOS. BOS is added if the tokenizer itself would add it, and never twice.
+A token that spans the border belongs to the choice. White space at the end of the context moves to
+the choice (after a chat template only spaces: the line break that ends its header is not part of
+the answer). An empty context becomes BOS, else EOS. BOS is added if the tokenizer itself would add
+it, and never twice.
 
-A passage is a choice after an empty context. Where the tokenizer has neither BOS nor EOS nothing precedes its first
-token, which has no probability then: the first token is the context, and the rest of the text is scored.
+A passage is a choice after an empty context. Where the tokenizer has neither BOS nor EOS nothing
+precedes its first token, which has no probability then: the first token is the context, and the
+rest of the text is scored.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.grading.grader import ungradable_reason
 from forgetwatch.item import Item
 from forgetwatch.probe import LETTERS, Probe
-from forgetwatch.probes.wordings import options_of
+from forgetwatch.probes.worked_examples import options_of
 from forgetwatch.progress import Done, Progress
 from forgetwatch.snapshot import NOT_GENERATED
 
@@ -72,21 +75,25 @@ class Encoded:
 
     @property
     def prompt_hash(self) -> str:
-        """First 16 hex digits of SHA-256 over the JSON of the context's and the choices' token ids."""
-        text = json.dumps([self.context, self.choices])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        """Hash of the token ids of context and choices.
+
+        First 16 hex digits of SHA-256 over their JSON.
+        """
+        ids_json = json.dumps([self.context, self.choices])
+        return hashlib.sha256(ids_json.encode()).hexdigest()[:16]
 
 
 def encode(
     probe: Probe, tokenizer: Any, *, max_length: int, progress: Progress | None = None
 ) -> list[Encoded]:
-    """Return the token ids of all items of a probe, in its order.
+    """Encode all items of a probe, in order.
 
     Args:
         probe: The items and their rendering.
         tokenizer: A transformers tokenizer; it is only called.
         max_length: Longest text that the model can read, in tokens; longer items are unscored.
-        progress: Called before the first chunk of items and after each, where there are several, with what is done.
+        progress: Called before the first chunk of items and after each, where there are several,
+            with what is done.
     """
     bos, shared = _added_bos(tokenizer), dict[int, int]()
     encoded: list[Encoded] = []
@@ -112,13 +119,15 @@ def encode(
         for one in rendered:
             context = one.context.rstrip(" ") if one.templated else one.context.rstrip()
             moved = one.context[len(context) :]  # to the beginning of each choice
-            texts.append((context, [moved + text for text in chain(one.choices, *one.spellings)]))
+            texts.append(
+                (context, [moved + choice for choice in chain(one.choices, *one.spellings)])
+            )
         tokenized = tokenize_continued(texts, tokenizer)
         for item, one, (context_ids, continuations) in zip(chunk, rendered, tokenized, strict=True):
-            made = _encode_item(one, context_ids, continuations, bos, tokenizer, max_length)
-            if item.is_passage and not made.context:
-                made = _from_first_token(made, tokenizer, max_length)
-            encoded.append(_with_shared_integers(made, shared))
+            encoded_item = _encode_item(one, context_ids, continuations, bos, tokenizer, max_length)
+            if item.is_passage and not encoded_item.context:
+                encoded_item = _from_first_token(encoded_item, tokenizer, max_length)
+            encoded.append(_with_shared_integers(encoded_item, shared))
         report(len(encoded))
     return encoded
 
@@ -126,7 +135,9 @@ def encode(
 def check_wordings(
     probe: Probe, encoded: Sequence[Encoded], tokenizer: Any, *, max_length: int
 ) -> None:
-    """Refuse wordings in which the options have other tokens than in that of the probe: they would be other options.
+    """Refuse wordings in which options have other tokens.
+
+    They would be other options.
 
     The first items of each wording are compared.
 
@@ -144,10 +155,11 @@ def check_wordings(
             tokenizer,
             max_length=max_length,
         )
-        for index, one in zip(chosen, plain, strict=True):
-            if not one.unscored and encoded[index].choices != one.choices:
+        for index, encoded_plain in zip(chosen, plain, strict=True):
+            if not encoded_plain.unscored and encoded[index].choices != encoded_plain.choices:
                 raise ScoringError(
-                    f"the wording {name!r} changes the tokens of the options of item {probe[index].id!r}: its frame "
+                    f"the wording {name!r} changes the tokens of the options of item "
+                    f"{probe[index].id!r}: its frame "
                     "and an option are read as one word; end the frame in a colon or another mark"
                 )
 
@@ -155,27 +167,29 @@ def check_wordings(
 def encode_prompts(
     probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_length: int
 ) -> list[Encoded]:
-    """Return the token ids of the prompts from which the model generates its answers to some items of a probe.
+    """Encode the prompts from which answers are generated.
 
-    White space at the end of a plain prompt stays: the model continues the prompt exactly as it is. With its answer it
-    may have `max_length` tokens.
+    White space at the end of a plain prompt stays: the model continues the prompt exactly as it is.
+    With its answer it may have `max_length` tokens.
     """
     bos, shared = _added_bos(tokenizer), dict[int, int]()
     room = max_length - Decoding.of(probe.decoding).tokens  # for the prompt
     encoded = []
     for chunk in _chunks(items):
         rendered = [render_prompt(item, probe, tokenizer) for item in chunk]
-        tokenized = tokenize_continued([(each.context, ()) for each in rendered], tokenizer)
-        for item, one, (ids, _) in zip(chunk, rendered, tokenized, strict=True):
+        tokenized = tokenize_continued([(text.context, ()) for text in rendered], tokenizer)
+        for item, text, (ids, _) in zip(chunk, rendered, tokenized, strict=True):
             context = (
-                bos + ids if bos and not one.templated and ids[:1] != bos else ids
+                bos + ids if bos and not text.templated and ids[:1] != bos else ids
             ) or _start(tokenizer)
             why = "" if context else "an empty prompt, and the tokenizer has no start token"
-            why = why or one.unscored or ("" if item.judge else ungradable_reason(item))
+            why = why or text.unscored or ("" if item.judge else ungradable_reason(item))
             if len(context) > room:
                 why = f"{len(context)} tokens and {max_length - room} for the answer, and the model reads {max_length}"
-            made = Encoded(context=context, texts=(), choices=(), spellings=(), unscored=why)
-            encoded.append(_with_shared_integers(made, shared))
+            encoded_prompt = Encoded(
+                context=context, texts=(), choices=(), spellings=(), unscored=why
+            )
+            encoded.append(_with_shared_integers(encoded_prompt, shared))
     return encoded
 
 
@@ -183,49 +197,67 @@ def check_distinct(probe: Probe, items: Sequence[Item], encoded: Sequence[Encode
     """Refuse token ids that are the same for most questions.
 
     Raises:
-        ScoringError: If more than half of the unlike questions have the token ids of another one: a chat template
-            renders a part of the prompt alone, or the tokenizer does not know its characters. Fewer get a note.
+        ScoringError: If more than half of the unlike questions have the token ids of another one: a
+            chat template renders a part of the prompt alone, or the tokenizer does not know its
+            characters. Fewer get a note.
     """
     for has_options in (True, False):  # a template may leave out the question, and no option
-        asked: dict[Any, set[Any]] = {}
-        for item, one in zip(items, encoded, strict=True):
-            if not one.unscored and (has_options or probe.rendering_of(item) == "chat"):
-                texts = one.texts if has_options else ()
+        questions_of: dict[Any, set[Any]] = {}
+        for item, encoded_item in zip(items, encoded, strict=True):
+            if not encoded_item.unscored and (has_options or probe.rendering_of(item) == "chat"):
+                texts = encoded_item.texts if has_options else ()
                 key = (str(item.prompt), texts, item.system, item.wording)
-                asked.setdefault(one.prompt_hash if has_options else one.context, set()).add(key)
-        collapsed = [questions for questions in asked.values() if len(questions) > 1]
-        alike, number = sum(map(len, collapsed)), sum(map(len, asked.values()))
+                questions_of.setdefault(
+                    encoded_item.prompt_hash if has_options else encoded_item.context, set()
+                ).add(key)
+        collapsed = [questions for questions in questions_of.values() if len(questions) > 1]
+        alike, number = sum(map(len, collapsed)), sum(map(len, questions_of.values()))
         if number < _FEW or 2 * alike <= number:
             continue
         raise ScoringError(
-            f"probe {probe.name!r}: {alike:,} of {number:,} questions have the token ids of another one, so that the "
-            f"model cannot tell them apart, such as {sorted(map(str, collapsed[0]))[0]!r:.60}; needed a chat template "
+            f"probe {probe.name!r}: {alike:,} of {number:,} questions have the token ids of "
+            "another one, so that the "
+            f"model cannot tell them apart, such as {sorted(map(str, collapsed[0]))[0]!r:.60}; "
+            "needed a chat template "
             "that renders the whole prompt, and a tokenizer that knows its characters"
         )
 
 
 def encode_unprompted(encoded: Sequence[Encoded], tokenizer: Any) -> list[Encoded]:
-    """Return the choices of each item without its prompt: each after BOS (else EOS) alone, tokenized by itself."""
+    """Encode the choices of each item without the prompt.
+
+    Each choice comes after BOS (else EOS) alone, tokenized by itself.
+    """
     start = _start(tokenizer)
     ids: dict[str, Ids] = {}
-    for chunk in _chunks(list(dict.fromkeys(text for one in encoded for text in one.texts))):
+    for chunk in _chunks(
+        list(dict.fromkeys(text for encoded_item in encoded for text in encoded_item.texts))
+    ):
         ids |= zip(chunk, tokenize(chunk, tokenizer), strict=True)
-    made = []
-    for one in encoded:
-        choices = tuple(ids[text] for text in one.texts)
-        why = one.unscored or ("" if start else "the tokenizer has no start token")
+    unprompted = []
+    for encoded_item in encoded:
+        choices = tuple(ids[text] for text in encoded_item.texts)
+        why = encoded_item.unscored or ("" if start else "the tokenizer has no start token")
         why = why or ("" if all(choices) else "a choice has no tokens of its own")
         spellings = ((),) * len(choices)
-        made.append(
+        unprompted.append(
             Encoded(
-                context=start, texts=one.texts, choices=choices, spellings=spellings, unscored=why
+                context=start,
+                texts=encoded_item.texts,
+                choices=choices,
+                spellings=spellings,
+                unscored=why,
             )
         )
-    return made
+    return unprompted
 
 
 def tokenizer_settings(tokenizer: Any) -> tuple[str, str] | None:
-    """Return all of a tokenizer that decides token ids; None for one written in Python, which has no such text."""
+    """Settings of a tokenizer that decide token ids.
+
+    Returns:
+        The settings, or None for a tokenizer written in Python, which has no such text.
+    """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return None
@@ -235,7 +267,10 @@ def tokenizer_settings(tokenizer: Any) -> tuple[str, str] | None:
 
 
 def tokenizer_state(tokenizer: Any) -> tuple[Any, ...]:
-    """Return what shows that a tokenizer was changed in place: its settings, or its vocabulary where it has none."""
+    """State that shows whether a tokenizer was changed in place.
+
+    The settings, or the vocabulary if there are none.
+    """
     settings = tokenizer_settings(tokenizer)
     if settings is not None:
         return settings
@@ -258,7 +293,7 @@ def _chunks(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
 
 
 def share_integers(ids: Sequence[int], shared: dict[int, int]) -> Ids:
-    """Return the token ids as a tuple of the objects in `shared`, which all rows share.
+    """Share equal token ids: 8 bytes a token instead of 36.
 
     8 bytes a token instead of 36.
     """
@@ -273,7 +308,8 @@ def _encode_item(
     tokenizer: Any,
     max_length: int,
 ) -> Encoded:
-    # BOS is added after the split: it is in neither the ids of the context nor in those of the whole text.
+    # BOS is added after the split: it is in neither the ids of the context nor in those of the
+    # whole text.
     if bos and not rendered.templated and context[:1] != bos:
         context = bos + context
     context = context or _start(tokenizer)
@@ -284,7 +320,8 @@ def _encode_item(
         context=context,
         texts=rendered.choices,
         choices=choices,
-        # Single tokens only: a spelling counts by the probability of the token at the answer position.
+        # Single tokens only: a spelling counts by the probability of the token at the answer
+        # position.
         spellings=tuple(
             tuple(
                 {ids[0] for ids in of_choice if len(ids) == 1} - {choice[0]}
@@ -298,7 +335,7 @@ def _encode_item(
 
 
 def _from_first_token(encoded: Encoded, tokenizer: Any, max_length: int) -> Encoded:
-    """Return a passage whose first token is its context; as it is where no token ends between two characters."""
+    # Unchanged if no token ends between two characters.
     (text,), (ids,) = encoded.texts, encoded.choices
     for count in range(1, len(ids)):
         # A token may be a part of a character; the bytes of the rest are those of whole characters.
@@ -313,7 +350,7 @@ def _from_first_token(encoded: Encoded, tokenizer: Any, max_length: int) -> Enco
 def _why_unscored(
     texts: Sequence[str], context: Ids, choices: tuple[Ids, ...], max_length: int
 ) -> str:
-    """Return the reason why an item cannot be scored, which is stored in its outcome; empty if it can."""
+    # Stored in the outcome; empty if the item can be scored.
     if not choices:
         return NOT_GENERATED
     if not context:
@@ -330,21 +367,21 @@ def _why_unscored(
 
 
 def _start(tokenizer: Any) -> Ids:
-    """Return the token ids in place of an empty context: BOS, else EOS, else none."""
+    # BOS, else EOS, else none.
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
     return () if start is None else (start,)
 
 
 def _added_bos(tokenizer: Any) -> Ids:
-    """Return the BOS, if the tokenizer itself puts it before a plain text; else no token."""
-    # The settings that add BOS differ between tokenizers; the ids of an example show the result of all of them.
+    # Some tokenizers put BOS before a plain text. The settings that add BOS differ between
+    # tokenizers; the ids of an example show the result of all of them.
     bos = tokenizer.bos_token_id
     starts = tuple(tokenizer("a", verbose=False)["input_ids"])[:1]
     return (bos,) if bos is not None and starts == (bos,) else ()
 
 
 def tokenize(texts: Sequence[str], tokenizer: Any) -> list[Ids]:
-    """Return the token ids of each text by itself, without special tokens."""
+    """Tokenize each text by itself, without special tokens."""
     if not texts:
         return []
     # Masks of every token take longer than the ids.
@@ -359,26 +396,30 @@ def tokenize(texts: Sequence[str], tokenizer: Any) -> list[Ids]:
 def tokenize_continued(
     texts: Sequence[tuple[str, Sequence[str]]], tokenizer: Any
 ) -> list[tuple[Ids, list[Ids]]]:
-    """Return the token ids of contexts, and those that a whole text has after as many ids as its context has alone.
+    """Tokenize contexts, and what is appended to them.
 
-    The texts are each context with what is appended to it, some hundreds at a time. Of a whole text only the end is
-    tokenized, from a white space on: exact for BPE where the context's ids end as those of its end, and `_ANCHORS` of
-    these begin the whole text's end, since ids are those of a text if every two neighbours are. Else it is read whole.
+    The token ids of an appended text are those of the whole text after as many ids as the context
+    has alone.
+
+    The texts are each context with what is appended to it, some hundreds at a time. Of a whole text
+    only the end is tokenized, from a white space on: exact for BPE where the context's ids end as
+    those of its end, and `_ANCHORS` of these begin the whole text's end, since ids are those of a
+    text if every two neighbours are. Else it is read whole.
     """
     ends = {context: context[_cut(context) :] for context, _ in texts}
     wanted = [
-        one
+        text
         for context, added in texts
-        for one in (context, *(ends[context] + x for x in ("", *added)))
+        for text in (context, *(ends[context] + x for x in ("", *added)))
     ]
     ids = dict(zip(wanted, tokenize(wanted, tokenizer), strict=True))
-    whole = [
+    whole_texts = [
         context + x
         for context, added in texts
         for x in added
         if not _continues(ids[context], ids[ends[context]], ids[ends[context] + x])
     ]
-    ids_of_whole = dict(zip(whole, tokenize(whole, tokenizer), strict=True))
+    ids_of_whole = dict(zip(whole_texts, tokenize(whole_texts, tokenizer), strict=True))
 
     def continuation(context: str, text: str) -> Ids:
         of_whole, end = ids_of_whole.get(context + text), ends[context]
@@ -392,16 +433,14 @@ def tokenize_continued(
 
 
 def _continues(context: Ids, end: Ids, continued: Ids) -> bool:
-    """Return True if a context ends with the ids of its end, and these begin those of the end with a continuation."""
+    # A context must end with the ids of its end, and these begin those of the end with a
+    # continuation.
     kept = common_length(context[: -len(end) - 1 : -1], end[::-1])
     return kept >= _ANCHORS and common_length(continued, end) >= len(end) - kept + _ANCHORS
 
 
 def _cut(text: str) -> int:
-    """Return the index of the last white space before a word that is at least `_TAIL` characters before the end.
-
-    0 if none.
-    """
+    # A word at least `_TAIL` characters before the end; 0 if there is none.
     index = len(text) - _TAIL
     while index > 0 and not (text[index].isspace() and not text[index + 1].isspace()):
         index -= 1
@@ -411,12 +450,12 @@ def _cut(text: str) -> int:
 _Text = TypeVar("_Text", Ids, bytes, str)
 
 
-def common_length(one: _Text, other: _Text) -> int:
-    """Return the number of leading elements that two sequences share."""
-    low, high = 0, min(len(one), len(other))
+def common_length(left: _Text, right: _Text) -> int:
+    """Number of leading elements that two sequences share."""
+    low, high = 0, min(len(left), len(right))
     while low < high:  # bisection: comparing slices is fast, and a loop over elements is not
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+        low, high = (middle, high) if left[low:middle] == right[low:middle] else (low, middle - 1)
     return low
 
 
@@ -434,9 +473,10 @@ class Rendered:
 
 
 def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
-    """Return the text of one item by the probe's settings.
+    """Render the text of an item by the probe's settings.
 
-    An error if there is no chat template for it, or one refuses it.
+    Raises:
+        ProbeError or ScoringError: If there is no chat template, or the template refuses the item.
     """
     chat = probe.rendering_of(item) == "chat"
     choices, prompt = tuple(item.choices), item.full_prompt
@@ -461,9 +501,10 @@ def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
 
 
 def render_prompt(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
-    """Return the text of one item from which the model generates its answer.
+    """Render the prompt from which the model generates an answer.
 
-    Choices are listed as A, B, C, ...; the instruction is for the letter, alone or after reasoning step by step.
+    Choices are listed as A, B, C, ...; the instruction is for the letter, alone or after reasoning
+    step by step.
     """
     chat, prompt = probe.rendering_of(item) == "chat", item.full_prompt
     decoding = Decoding.of(probe.decoding)
@@ -480,23 +521,20 @@ _Template = Callable[[Sequence[dict[str, Any]]], str]
 
 
 def _append(prompt: Any, text: str) -> Any:
-    """Return the prompt with a text appended; in chat messages, to the last one."""
+    # In chat messages, to the last one.
     if isinstance(prompt, str):
         return prompt + text
-    *first, last = prompt
-    content = last["content"]
+    *earlier, last_message = prompt
+    content = last_message["content"]
     # Content in parts (text, images) gets one more part.
     content = (
         content + text if isinstance(content, str) else [*content, {"type": "text", "text": text}]
     )
-    return (*first, {**last, "content": content})
+    return (*earlier, {**last_message, "content": content})
 
 
 def _chat(item: Item, prompt: Any, tokenizer: Any, *, thinking: bool = False) -> tuple[str, str]:
-    """Return the text of an item by the chat template, and the reason to leave it unscored.
-
-    Empty if nothing is missing.
-    """
+    # The second text is the reason to leave the item unscored, empty if nothing is missing.
     messages = (
         [{"role": "user", "content": prompt}]
         if isinstance(prompt, str)
@@ -516,32 +554,33 @@ def _chat(item: Item, prompt: Any, tokenizer: Any, *, thinking: bool = False) ->
 
 
 def _dropped(messages: Sequence[dict[str, Any]], template: _Template, context: str) -> str:
-    """Return the reason to leave an item unscored: the template drops the text of a message; empty if it drops none."""
+    # The template drops the text of a message.
     marks = [f"zq{number}qz" for number in range(len(messages))]
     marked = [_with_text(message, mark) for message, mark in zip(messages, marks, strict=True)]
     try:
-        text = template(marked)
+        rendered = template(marked)
     except (
         ScoringError
     ):  # a template may ask for something of a text: then each message is tried by itself
-        text = ""
+        rendered = ""
     for number, mark in enumerate(marks):
-        # A mark may be missing for another reason, such as a template in capitals; a change of this text alone is sure.
-        if mark not in text and _is_dropped(messages, number, mark, template, context):
+        # A mark may be missing for another reason, such as a template in capitals; a change of this
+        # text alone is sure.
+        if mark not in rendered and _is_dropped(messages, number, mark, template, context):
             role = messages[number]["role"]
             if number == len(messages) - 1 and role == "user":
                 return f"{DROPPED} the question"
-            what = (
+            dropped = (
                 "the system message" if role == "system" else f"message {number + 1}, of the {role}"
             )
-            return f"{DROPPED} {what}"
+            return f"{DROPPED} {dropped}"
     return ""
 
 
 def _is_dropped(
     messages: Sequence[dict[str, Any]], number: int, mark: str, template: _Template, context: str
 ) -> bool:
-    """Return True if the template gives the same context whatever the text of one message is."""
+    # The context is the same whatever the text of the message is.
     message = messages[number]
     if _with_text(message, mark) == message or message.get(
         "tool_calls"
@@ -549,8 +588,8 @@ def _is_dropped(
         return False
     content = message["content"]
     # A template that refuses the mark may accept the text with the mark after it.
-    for text in (mark, f"{content} {mark}" if isinstance(content, str) else mark):
-        changed = [*messages[:number], _with_text(message, text), *messages[number + 1 :]]
+    for marked_text in (mark, f"{content} {mark}" if isinstance(content, str) else mark):
+        changed = [*messages[:number], _with_text(message, marked_text), *messages[number + 1 :]]
         try:
             return template(changed) == context
         except ScoringError:
@@ -559,7 +598,7 @@ def _is_dropped(
 
 
 def _with_text(message: dict[str, Any], text: str) -> dict[str, Any]:
-    """Return a message with another text; the message itself if it has none."""
+    # A message without text stays as it is.
     content = message["content"]
     if isinstance(content, str):
         return {**message, "content": text} if content.strip() else message
@@ -575,7 +614,6 @@ def _with_text(message: dict[str, Any], text: str) -> dict[str, Any]:
 def _apply(
     item: Item, messages: Sequence[dict[str, Any]], *, tokenizer: Any, thinking: bool
 ) -> str:
-    """Return the text of messages by the tokenizer's chat template."""
     if not tokenizer.chat_template:
         raise ScoringError(
             f"item {item.id!r} is to be rendered as chat, and the tokenizer has no chat template; "

@@ -41,26 +41,28 @@ of a row and each head: 6 GB a layer in half precision, with fp32 for the softma
 class Engine:
     """Scores the same items at every call, in the same batches.
 
-    The layout that reads least is used if the model gives the same log-likelihoods with it as with single rows, which
-    `parity` measures at the first score; otherwise single rows are used. Later scores keep the layout and the
-    batches, so that rounding that depends on them cancels in comparisons.
+    The layout that reads least is used if the model gives the same log-likelihoods with it as with
+    single rows, which `parity` measures at the first score; otherwise single rows are used. Later
+    scores keep the layout and the batches, so that rounding that depends on them cancels in
+    comparisons.
 
     Attributes:
         layout: Layout of the rows, ``prefix``, ``trie`` or ``rows``; None before the first score.
         fallback_reason: Reasons why layouts that read less were refused; empty if none was.
-        attention: Attention implementation with which the rows are read: the model's own for ``rows``, else one that
-            takes the mask of a tree; None before the first score.
-        noise: Change that no margin exceeds when items are scored again in single rows, nats, as far as a few items
-            show; None before the first score.
-        token_budget: Tokens of a batch, padding included; a single row may exceed it. Shared rows with eager attention
-            have a smaller one.
+        attention: Attention implementation with which the rows are read: the model's own for
+            ``rows``, else one that takes the mask of a tree; None before the first score.
+        noise: Change that no margin exceeds when items are scored again in single rows, nats, as
+            far as a few items show; None before the first score.
+        token_budget: Tokens of a batch, padding included; a single row may exceed it. Shared rows
+            with eager attention have a smaller one.
 
     Args:
         info: Facts of the models that will be scored.
         encoded: Token ids of the items.
         keys: Their content hashes, which order items of equal length.
         norm: Unit of the score that decides.
-        layout: As the attribute, if it is already decided; so are `attention`, for shared rows, and `noise`.
+        layout: As the attribute, if it is already decided; so are `attention`, for shared rows, and
+            `noise`.
         token_budget: By default one that suits the device.
         greedy: Also find the choices that greedy decoding would generate.
         beside: Also read other tokens at each position of the items' only choices; see `readout`.
@@ -81,15 +83,16 @@ class Engine:
         beside: Beside = 0,
     ) -> None:
         self._together = world_size() > 1 and info.in_parts
-        # Reading a prefix is a call of its own, and processes that hold parts of a model must make equally many. The
-        # layout may be that of a baseline which one process scored.
+        # Reading a prefix is a call of its own, and processes that hold parts of a model must make
+        # equally many. The layout may be that of a baseline which one process scored.
         self.layout: Layout | None = "trie" if layout == "prefix" and self._together else layout
         self.fallback_reason = ""
         self.attention = attention
         self.noise = noise
         self.token_budget = token_budget or info.token_budget
         self._greedy = greedy
-        # Duplicates are read once. The least of their keys orders them, whichever comes first in the file.
+        # Duplicates are read once. The least of their keys orders them, whichever comes first in
+        # the file.
         duplicates: dict[Encoded, list[int]] = {}
         for index, item in enumerate(encoded):
             duplicates.setdefault(item, []).append(index)
@@ -101,7 +104,8 @@ class Engine:
             self._beside: Beside = min(beside, info.vocabulary)
         else:
             self._beside = [beside[group[0]] for group in self._duplicates]
-        # Per token, the layers cost about 24 h^2 and attention 4 h for each token that is seen: equal at 6 h tokens.
+        # Per token, the layers cost about 24 h^2 and attention 4 h for each token that is seen:
+        # equal at 6 h tokens.
         self._attention = 6 * info.hidden_size
         self._batches: tuple[Batch, ...] = ()
         self._tested = False
@@ -116,19 +120,19 @@ class Engine:
             together=self._together,
         )
 
-    def follow(self, other: Engine) -> None:
-        """Take the layout that an engine has chosen by a test on the same model."""
-        if other.layout is not None:
+    def follow(self, engine: Engine) -> None:
+        """Take the layout that an engine chose for the same model."""
+        if engine.layout is not None:
             self.layout, self.attention, self.noise, self._tested = (
-                other.layout,
-                other.attention,
-                other.noise,
+                engine.layout,
+                engine.attention,
+                engine.noise,
                 True,
             )
 
     @property
     def halved(self) -> int:
-        """Number of batches that did not fit into memory and were halved."""
+        """Number of batches halved because memory was short."""
         return self._forward.halved
 
     @property
@@ -137,11 +141,14 @@ class Engine:
         return _tokens(self._batches)
 
     def planned_tokens(self, layout: Layout, attention: str | None) -> int:
-        """Return the tokens that a look would read in a layout, without padding."""
+        """Tokens that a look would read in a layout, without padding."""
         return _tokens(self._plan(layout, attention))
 
     def score(self, model: nn.Module, progress: Progress | None = None) -> dict[int, Scores]:
-        """Return the scores of all items that can be scored, by index. Model and random states come back as they were.
+        """Score all items that can be scored.
+
+        Returns:
+            Scores by index. Model and random states come back as they were.
 
         Raises:
             ScoringError: If the model does not return logits over its vocabulary, or is not causal.
@@ -155,25 +162,30 @@ class Engine:
                 scores = self._read(model, self.layout, progress)
             else:
                 ids = next(
-                    one.context + one.choices[0] for one in self._encoded if not one.unscored
+                    encoded_item.context + encoded_item.choices[0]
+                    for encoded_item in self._encoded
+                    if not encoded_item.unscored
                 )[:_HEAD_TOKENS]
                 all_gather(lambda: self._forward.check(model, ids))
                 # That of the main process: another one's kernels may round otherwise.
                 if all_gather(lambda: self._parity.is_non_causal(model))[0]:
                     raise ScoringError(
-                        f"{type(base_model(model)).__name__} returns other logits for a text when more text follows; "
+                        f"{type(base_model(model)).__name__} returns other logits for a text "
+                        "when more text follows; "
                         "needed a causal language model"
                     )
                 progress = None if progress is None else self._with_test(progress)
-                first = self._choose_layout if self.layout is None else self._confirm_layout
-                scores = first(model, progress)
+                score_items = self._choose_layout if self.layout is None else self._confirm_layout
+                scores = score_items(model, progress)
                 self._tested = True
         return {
-            index: found for group, found in scores.items() for index in self._duplicates[group]
+            index: item_scores
+            for group, item_scores in scores.items()
+            for index in self._duplicates[group]
         }
 
     def _choose_layout(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
-        """Return scores with shared rows if they are right on this model, else with single rows."""
+        # Shared rows if they are right on this model, else single rows.
         self.fallback_reason = tree_obstacle(model)
         refused: dict[str, list[str]] = {}  # layouts by the reason why they were refused
         shared: tuple[Layout, ...] = ("trie",) if self._together else ("prefix", "trie")
@@ -191,9 +203,12 @@ class Engine:
             except (
                 Exception
             ) as error:  # whatever the model raises for a tree: single rows are always right
-                # Each call of the model is inside `all_gather`, which raises in all processes at the same point: what
-                # fails in all of them, or after a call, lets all fall back together. (Where one process alone fails
-                # within a call of a model in parts, the others wait in the model's own exchange until it times out.)
+                # Each call of the model is inside `all_gather`, which raises in all processes at
+                # the same point: what fails in all of them, or after a call, lets all fall back
+                # together. (Where one process alone fails within a call of a model in parts, the
+                # others wait in the
+                # model's own exchange
+                # until it times out.)
                 reason = (
                     f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
                 )
@@ -215,11 +230,7 @@ class Engine:
         return scores
 
     def _confirm_layout(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
-        """Return the scores with the layout that was decided before this engine was made, if it is right here too.
-
-        Raises:
-            ScoringError: If shared rows are wrong on this model, with these versions, on this device.
-        """
+        # The layout was decided before this engine was made.
         layout = self.layout or "rows"
         if layout == "rows":
             self.attention = attention_of(model)
@@ -239,13 +250,12 @@ class Engine:
     def _read_shared(
         self, model: nn.Module, layout: Layout, attention: str, progress: Progress | None
     ) -> tuple[dict[int, Scores], float, str]:
-        """Return the scores in shared rows, the noise of the margins in nats, and the reason why the rows are wrong.
-
-        The reason is empty if none shows, and the same in all processes: each tests, and the main one's result counts.
-        Each decides only by that result what it calls next.
-        """
+        # Scores, noise of the margins in nats, and the reason why the rows are wrong; the reason is
+        # empty if none shows. All processes test, and the main one's result counts: each decides
+        # only by that result what it calls next.
         self.attention = attention
-        # A short tree first: most models that cannot share rows show it there, before all items are read in vain.
+        # A short tree first: most models that cannot share rows show it there, before all items are
+        # read in vain.
         if wrong := all_gather(
             lambda: self._parity.tree_error(model, layout=layout, attention=attention)
         )[0]:
@@ -260,11 +270,11 @@ class Engine:
         return scores, parity.noise, wrong
 
     def _compare(self, model: nn.Module, scores: dict[int, Scores]) -> Parity:
-        """Return the comparison of the scores with single rows; that of the main process, in all."""
+        # Single rows are the reference. All processes get the result of the main process.
         return all_gather(lambda: self._parity.compare(model, scores, self._batches))[0]
 
     def _with_test(self, progress: Progress) -> Progress:
-        """Return the progress of a first score: the test that follows the batches is a part of the work."""
+        # The test that follows the batches is a part of the work.
         return lambda done: progress(
             replace(done, share=done.share / (1 + self._parity.cost(self._batches)))
         )
@@ -282,7 +292,7 @@ class Engine:
     def _read(
         self, model: nn.Module, layout: Layout, progress: Progress | None
     ) -> dict[int, Scores]:
-        """Return the scores of all items: each process reads its shard of the batches, and all get all scores."""
+        # Each process reads its shard of the batches, and all get all scores.
         self._batches = self._batches or self._plan(layout, self.attention)
         batches = self._forward.narrowed(self._batches) if self._together else self._batches
 
@@ -292,7 +302,8 @@ class Engine:
                 if layout == "rows" or self.attention is None
                 else maskable(model, self.attention)
             ):
-                # Sharding is read from the model again: a trainer may wrap it after this engine was made.
+                # Sharding is read from the model again: a trainer may wrap it after this engine was
+                # made.
                 return self._forward.score(
                     model,
                     shard(batches, model),
@@ -305,8 +316,8 @@ class Engine:
 
         # The choices of one item may be in batches of several processes.
         merged: dict[int, Scores] = {}
-        for part in all_gather(read):
-            for item, scores in part.items():
+        for shard_scores in all_gather(read):
+            for item, scores in shard_scores.items():
                 merged[item] = merged[item].merged(scores) if item in merged else scores
         return merged
 

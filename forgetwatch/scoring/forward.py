@@ -2,10 +2,12 @@
 
     batch ─▶ tensors ─▶ model, its head replaced ─▶ numbers of the batch ─▶ Scores of each item
 
-A batch is launched before the numbers of the one before are waited for, so that a GPU does not idle. Log-softmax is
-computed in fp32 and summed in fp64, whatever the model's dtype: sums in bf16 come in steps of half a nat and tie.
+A batch is launched before the numbers of the one before are waited for, so that a GPU does not
+idle. Log-softmax is computed in fp32 and summed in fp64, whatever the model's dtype: sums in bf16
+come in steps of half a nat and tie.
 
-The model's head sees only the positions whose logits are needed (see `head`). Batches with too many are halved.
+The model's head sees only the positions whose logits are needed (see `head`). Batches with too many
+are halved.
 """
 
 from __future__ import annotations
@@ -36,13 +38,12 @@ from forgetwatch.scoring.model import (
     ModelInfo,
     attention_of,
     base_model,
-    cache_argument,
     device_of,
-    takes_use_cache,
     text_config,
     vocabulary_size,
 )
 from forgetwatch.scoring.readout import Beside, Readout, Scores
+from forgetwatch.scoring.transformers_versions import cache_argument, takes_use_cache
 
 _REFUSALS: Final = (
     AssertionError,
@@ -67,8 +68,9 @@ class _Launched(NamedTuple):
 class ForwardPass:
     """Reads log-likelihoods with a model, batch by batch, and remembers how the model has to be called.
 
-    Models are given in evaluation mode, inside `isolated`. Where several processes must make the same number of calls
-    (`together`), no batch is halved for lack of memory, and an error of what was read is raised after the last batch.
+    Models are given in evaluation mode, inside `isolated`. Where several processes must make the
+    same number of calls (`together`), no batch is halved for lack of memory, and an error of what
+    was read is raised after the last batch.
     """
 
     def __init__(self, info: ModelInfo, *, together: bool = False) -> None:
@@ -80,8 +82,9 @@ class ForwardPass:
         )
 
     def check(self, model: nn.Module, ids: Ids) -> None:
-        """Refuse a model that does not return logits over its vocabulary for a short text."""
-        # Every second position: a model that returns all of them does not pass for one that returns those.
+        """Refuse a model that does not return logits for its vocabulary."""
+        # Every second position: a model that returns all of them does not pass for one that returns
+        # those.
         line = Row.line(ids, tuple(range(1, len(ids), 2)) or (0,))
         try:
             self.logits(model, Batch((line,)), layout="rows")
@@ -90,7 +93,8 @@ class ForwardPass:
         except _REFUSALS as error:
             name, reason = type(base_model(model)).__name__, " ".join(str(error).split())[:200]
             raise ScoringError(
-                f"{name} cannot read a short text ({reason}); needed a causal language model that takes token ids alone"
+                f"{name} cannot read a short text ({reason}); needed a causal language model "
+                "that takes token ids alone"
             ) from error
 
     def score(
@@ -104,23 +108,26 @@ class ForwardPass:
         beside: Beside = 0,
         progress: Progress | None = None,
     ) -> dict[int, Scores]:
-        """Return the scores of all items in the batches, which have this layout, by index in the probe.
+        """Score all items in the batches, by index in the probe.
 
-        With `greedy` the choices that greedy decoding would generate are found too, and `beside` names other tokens to
-        be read at each position. A model that does not return finite logits over its vocabulary is an error.
+        The batches have this layout. With `greedy` the choices that greedy decoding would generate
+        are found too, and `beside` names other tokens to be read at each position.
+
+        Raises:
+            ScoringError: If the model does not return finite logits over its vocabulary.
         """
         self.vocabulary = vocabulary_size(model)  # embeddings may have been resized
         requests = [request for batch in batches for row in batch.rows for request in row.requests]
-        found = {
+        scores = {
             request.item: Scores.of(len(encoded[request.item].choices)) for request in requests
         }
         left, done = Counter(request.item for request in requests), 0
-        work, whole = 0, sum(batch.tokens for batch in batches)
+        work, total = 0, sum(batch.tokens for batch in batches)
         if progress:
             progress(Done(count=0, total=len(left), share=0.0))
         wrong: list[ScoringError] = []
         for batch, is_last in self._read(
-            model, batches, encoded, found, wrong, layout=layout, greedy=greedy, beside=beside
+            model, batches, encoded, scores, wrong, layout=layout, greedy=greedy, beside=beside
         ):
             # The choices of one item may be in several batches: it is done with the last of them.
             for request in (request for row in batch.rows for request in row.requests):
@@ -128,25 +135,27 @@ class ForwardPass:
                 done += left[request.item] == 0
             work += batch.tokens
             if progress:
-                # The halves of a batch may be narrower than it was, so that the sum may stay below the whole.
-                progress(Done(count=done, total=len(left), share=1.0 if is_last else work / whole))
+                # The halves of a batch may be narrower than it was, so that the sum may stay below
+                # the whole.
+                progress(Done(count=done, total=len(left), share=1.0 if is_last else work / total))
         if wrong:
             raise wrong[0]
-        return found
+        return scores
 
     def _read(
         self,
         model: nn.Module,
         batches: Sequence[Batch],
         encoded: Sequence[Encoded],
-        found: dict[int, Scores],
+        scores: dict[int, Scores],
         wrong: list[ScoringError],
         *,
         layout: Layout,
         greedy: bool,
         beside: Beside,
     ) -> Iterator[tuple[Batch, bool]]:
-        """Yield each batch, or half of one, once its scores are in `found`, and whether it is the last."""
+        # Scores are added to `scores` before a batch is yielded; the flag is True for the last
+        # batch. A batch may be a half.
         waiting = list(
             reversed(batches)
         )  # a stack: the halves of a batch come next, with the same prefix
@@ -169,7 +178,7 @@ class ForwardPass:
                 if launched is not None:
                     batch, readout, numbers = launched
                     try:
-                        readout.add_to(found, numbers.wait())
+                        readout.add_to(scores, numbers.wait())
                     except ScoringError as error:
                         if not self._together:
                             raise
@@ -186,7 +195,7 @@ class ForwardPass:
         layout: Layout,
         cache: PrefixCache | None,
     ) -> _Launched | None:
-        """Start to read a batch; None for one that has to be halved."""
+        # None for a batch that has to be halved.
         if self._is_too_wide(batch) and not self._together:
             return None
         try:
@@ -213,7 +222,9 @@ class ForwardPass:
             return None
 
     def narrowed(self, batches: Sequence[Batch]) -> list[Batch]:
-        """Return the batches, halved until none returns too many logits.
+        """Halve batches until none returns too many logits.
+
+        Processes that call together cannot halve later.
 
         Processes that call together cannot halve later.
         """
@@ -224,12 +235,11 @@ class ForwardPass:
         return list(chain.from_iterable(parts))
 
     def _is_too_wide(self, batch: Batch) -> bool:
-        """Return True if the model would return too many logits."""
         positions = batch.tokens if self._returns_all else len(batch.needed)
         return len(batch.rows) > 1 and positions * self.vocabulary > LOGIT_BUDGET
 
     def _cache(self, model: nn.Module, ids: Ids) -> PrefixCache | None:
-        """Return the keys and values of the tokens of a prefix; None for an empty one."""
+        # None for an empty prefix.
         if not ids:
             return None
         cache = PrefixCache()
@@ -240,7 +250,10 @@ class ForwardPass:
         return cache
 
     def logits(self, model: nn.Module, batch: Batch, *, layout: Layout) -> Tensor:
-        """Return the logits at the positions that a small batch needs, float [needed, vocabulary], on the device."""
+        """Logits at the positions that a small batch needs.
+
+        Float [needed, vocabulary], on the device.
+        """
         tensors, _ = tensors_of(batch).moved(device_of(model))
         with head_in_fp32(model):
             cache = self._cache(model, batch.prefix)
@@ -251,26 +264,24 @@ class ForwardPass:
     def _options(
         self, model: nn.Module, tensors: BatchTensors, *, layout: Layout, cache: PrefixCache | None
     ) -> dict[str, Any]:
-        """Return the arguments of the model besides token ids.
-
-        The rows fill a cache that is empty.
-        """
+        # The rows fill a cache that is empty.
         if layout == "rows":
             options: dict[str, Any] = {"attention_mask": tensors.mask}
         else:
-            # Eager attention adds the mask to the scores; a boolean one would be added as 0 and 1, without an error.
+            # Eager attention adds the mask to the scores; a boolean one would be added as 0 and 1,
+            # without an error.
             additive = next(model.parameters()).dtype if attention_of(model) == "eager" else None
             prefix = cache.get_seq_length() if cache is not None else 0
             options = tree_options(text_config(model), tensors, additive=additive, prefix=prefix)
-        kind = type(base_model(model))
+        model_class = type(base_model(model))
         if cache is not None:
-            options |= {"use_cache": True, cache_argument(kind): cache}
-        elif takes_use_cache(kind):
+            options |= {"use_cache": True, cache_argument(model_class): cache}
+        elif takes_use_cache(model_class):
             options["use_cache"] = False
         return options
 
     def _logits(self, model: nn.Module, tensors: BatchTensors, options: dict[str, Any]) -> Tensor:
-        """Return logits [needed, vocabulary] of the model, in the order of `tensors.needed`."""
+        # [needed, vocabulary], in the order of `tensors.needed`.
         (rows, width), needed, name = (
             tensors.ids.shape,
             len(tensors.needed),
@@ -292,8 +303,10 @@ class ForwardPass:
             or logits.shape[2] != self.vocabulary
         ):
             raise ScoringError(
-                f"{name} returned logits of shape {tuple(logits.shape)}, needed {self.vocabulary} numbers, one per "
-                f"token of the vocabulary, at {needed} positions of {rows} rows of {width}; needed a causal language "
+                f"{name} returned logits of shape {tuple(logits.shape)}, needed "
+                f"{self.vocabulary} numbers, one per "
+                f"token of the vocabulary, at {needed} positions of {rows} rows of {width}; "
+                "needed a causal language "
                 "model with its language head"
             )
         self._returns_all = True

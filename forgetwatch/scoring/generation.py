@@ -2,15 +2,17 @@
 
     items ─▶ prompts ─▶ Generator ─▶ Generated ─▶ grading ─▶ rows of a snapshot
 
-A generator takes token ids and returns texts with their token ids: the model itself in this process, by `sample`.
+A generator takes token ids and returns texts with their token ids: the model itself in this
+process, by `sample`.
 
-Texts are greedy or sampled from the model's own distribution, each with a seed of its own, which depends neither on
-what is generated next to it nor on the number of processes. Batches depend on what is generated, and in low precision
-their rounding may give another text; they are planned before processes share them. Where the model changes little, few
-samples change.
+Texts are greedy or sampled from the model's own distribution, each with a seed of its own, which
+depends neither on what is generated next to it nor on the number of processes. Batches depend on
+what is generated, and in low precision their rounding may give another text; they are planned
+before processes share them. Where the model changes little, few samples change.
 
-transformers' `generate` fills in what its arguments leave open, such as a repetition penalty, from the model's own
-generation config; that one is replaced meanwhile. Prompts are token ids and are padded here, on the left.
+transformers' `generate` fills in what its arguments leave open, such as a repetition penalty, from
+the model's own generation config; that one is replaced meanwhile. Prompts are token ids and are
+padded here, on the left.
 """
 
 from __future__ import annotations
@@ -90,8 +92,8 @@ class Generated:
 class ModelGenerator:
     """The model itself, by its own `generate`; it comes back as it was, as do all random states.
 
-    Several processes share the prompts, and all get all answers. By default the token budget of scoring suits the
-    device.
+    Several processes share the prompts, and all get all answers. By default the token budget of
+    scoring suits the device.
     """
 
     def __init__(
@@ -102,7 +104,8 @@ class ModelGenerator:
         token_budget: int | None = None,
     ) -> None:
         self._model, self._tokenizer = model, tokenizer
-        # A step generates one token a row: it takes many rows to keep a device busy, and their prompts are read once.
+        # A step generates one token a row: it takes many rows to keep a device busy, and their
+        # prompts are read once.
         self._budget = 8 * (token_budget or default_token_budget(model))
 
     def generate(
@@ -113,7 +116,10 @@ class ModelGenerator:
         seed: int,
         progress: Callable[[int], None] | None = None,
     ) -> list[Generated]:
-        """Return one answer to each prompt, in their order; progress is by this process's share of them."""
+        """Generate an answer to each prompt, in order.
+
+        Progress is by this process's share.
+        """
 
         def generate_own() -> list[tuple[int, Generated]]:
             samples = sample(
@@ -135,30 +141,38 @@ class ModelGenerator:
                 (
                     n,
                     Generated(
-                        cut_at_stop(text, decoding.stop), not one.ended, one.tokens, one.finite
+                        cut_at_stop(text, decoding.stop),
+                        not sampled.ended,
+                        sampled.tokens,
+                        sampled.finite,
                     ),
                 )
-                for n, one in samples.items()
-                for text in [answer_text(self._tokenizer, one.tokens)]
+                for n, sampled in samples.items()
+                for text in [answer_text(self._tokenizer, sampled.tokens)]
             ]
 
-        answers = dict(pair for part in all_gather(generate_own) for pair in part)
+        answers = dict(pair for shard_answers in all_gather(generate_own) for pair in shard_answers)
         return [answers[n] for n in range(len(prompts))]
 
     def _stopped_by(self, stop: Sequence[str]) -> Callable[[Ids], bool]:
-        # A token has at least one byte of a stop text, so a stop text has at most as many tokens as bytes.
-        window = max(len(text.encode()) for text in stop) + _MERGES
+        # A token has at least one byte of a stop text, so a stop text has at most as many tokens as
+        # bytes.
+        window = max(len(stop_text.encode()) for stop_text in stop) + _MERGES
 
         def stopped(tokens: Ids) -> bool:
             tail = self._tokenizer.decode(list(tokens[-window:]), skip_special_tokens=True)
-            return any(text in tail for text in stop)
+            return any(stop_text in tail for stop_text in stop)
 
         return stopped
 
 
 def answer_text(tokenizer: Any, tokens: Sequence[int]) -> str:
-    """Return the text of generated tokens, without special ones except those that separate thinking from the answer."""
-    # Tags of thinking are kept although they are special tokens: grading cuts the thinking off by them.
+    """Text of generated tokens.
+
+    Without special tokens, except those that separate thinking from the answer.
+    """
+    # Tags of thinking are kept although they are special tokens: grading cuts the thinking off by
+    # them.
     special = {
         number
         for number, token in tokenizer.added_tokens_decoder.items()
@@ -172,15 +186,19 @@ def answer_text(tokenizer: Any, tokens: Sequence[int]) -> str:
 
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> str:
-    """Return a text up to the first stop text in it; the whole text if there is none."""
-    return text[: min((index for one in stop if (index := text.find(one)) >= 0), default=len(text))]
+    """Cut a text at the first stop text."""
+    return text[
+        : min(
+            (index for stop_text in stop if (index := text.find(stop_text)) >= 0), default=len(text)
+        )
+    ]
 
 
 class GeneratedItems:
     """Items of a probe, by their indices, whose answers are generated, always from the same prompts and seeds.
 
-    With its answer a prompt may have `max_length` tokens. A probe with an item for which no text could be graded is
-    refused.
+    With its answer a prompt may have `max_length` tokens. A probe with an item for which no text
+    could be graded is refused.
     """
 
     def __init__(
@@ -192,7 +210,8 @@ class GeneratedItems:
         check_generated(probe)  # before the tokenizer and the model are used
         self._indices = indices
         self._tokenizer = tokenizer
-        # Stop text of an item with worked examples, after which the model writes a question of its own.
+        # Stop text of an item with worked examples, after which the model writes a question of its
+        # own.
         self._stops = [harness_stops(item) or self._next_question(item) for item in self._items]
         self._encoded = on_all_processes(lambda: self._encode(tokenizer))
 
@@ -206,12 +225,17 @@ class GeneratedItems:
         return encoded
 
     def encodes_alike(self, tokenizer: Any, *, or_now: bool) -> bool:
-        """Return whether a tokenizer gives the token ids of the prompts; with `or_now` also as they would be now."""
-        found = self._encode(tokenizer)
-        return found == self._encoded or (or_now and found == self._encode(self._tokenizer))
+        """Does a tokenizer give the token ids of the prompts?
+
+        With `or_now`, ids as they would be now count too.
+        """
+        encoded = self._encode(tokenizer)
+        return encoded == self._encoded or (or_now and encoded == self._encode(self._tokenizer))
 
     def unscored(self, reason: str) -> dict[int, list[dict[str, Any]]]:
-        """Return the columns of each sample of each item, all unscored for a reason.
+        """Columns of each sample of each item, all unscored.
+
+        By index in the probe.
 
         By the item's index in the probe.
         """
@@ -226,7 +250,10 @@ class GeneratedItems:
     def rows(
         self, generator: ModelGenerator, progress: Progress | None = None, *, again: bool = False
     ) -> dict[int, list[dict[str, Any]]]:
-        """Return the columns of each sample of each item, by the item's index in the probe.
+        """Generate and grade all items.
+
+        Columns of each sample of each item, by index in the probe; with `again`, sampled with other
+        seeds.
 
         `again`, sampled with other seeds.
         """
@@ -254,14 +281,14 @@ class GeneratedItems:
                 seed = first_seed + sample_number
                 generated = generator.generate(prompts, decoding, seed=seed, progress=report)
             answers = dict(zip(answered, generated, strict=True))
-            # Graded once for all processes: a judge, or a pattern at its time limit, may decide otherwise in another.
+            # Graded once for all processes: a judge, or a pattern at its time limit, may decide
+            # otherwise in another.
             graded = on_main_process(partial(self._graded, answers))
             for index, row in zip(self._indices, graded, strict=True):
                 rows[index].append({"sample": sample_number, **row})
         return rows
 
     def _graded(self, answers: Mapping[int, Generated]) -> list[dict[str, Any]]:
-        """Return the columns of each item, from its answer if it has one."""
         return [self._row(number, answers.get(number)) for number in range(len(self._items))]
 
     def _row(self, number: int, answer: Generated | None) -> dict[str, Any]:
@@ -280,7 +307,8 @@ class GeneratedItems:
         text = cut_at_stop(answer.text, self._stops[number])
         graded = grade(
             item,
-            # The output alone does not show that the prompt ends with the beginning of a thinking block.
+            # The output alone does not show that the prompt ends with the beginning of a thinking
+            # block.
             opening_tag(str(self._tokenizer.decode(list(encoded.context[-_TAIL:])))) + text,
             truncated=answer.truncated and text == answer.text,
             no_answer=self.decoding.no_answer,
@@ -302,7 +330,10 @@ def _unscored(reason: str) -> dict[str, Any]:
 
 
 def check_generated(probe: Probe) -> None:
-    """Refuse a probe with an answer to be generated that could not be graded in any text; the item is named."""
+    """Refuse a probe with an ungradable generated answer.
+
+    The item is named.
+    """
     for item in probe:
         if probe.is_generated(item) and item.judge is None and harness_judge(item) is None:
             try:
@@ -318,7 +349,8 @@ def check_generated(probe: Probe) -> None:
 class Sample:
     """One generated text.
 
-    Its log-probabilities are those that `generate` computed, nats [tokens - 1]: it does not pass that of the last on.
+    Its log-probabilities are those that `generate` computed, nats [tokens - 1]: it does not pass
+    that of the last on.
     """
 
     tokens: Ids  # the end token included
@@ -341,14 +373,18 @@ def sample(
     share: slice = slice(None),
     progress: Callable[[int], None] | None = None,
 ) -> dict[int, Sample]:
-    """Return one generated text for each prompt of at least one token, by its index, rising.
+    """Generate a text for each prompt.
 
-    The model may have adapters; it comes back as it was, as do all random states. A text has at most `tokens` tokens,
-    and ends with one of `ends`, or where `stopped` gives True for the tokens so far. Its seed is from `seeds_of`. At
-    the temperature 0 the most likely token is taken each time, else one of the smallest set of tokens that together
-    have the probability `top_p`. A batch has at most `token_budget` tokens, the generated ones included; a single row
-    may exceed it. Of all batches those of the `share` are generated: so no text depends on how many processes share
+    The model may have adapters; it comes back as it was, as do all random states. A text has at
+    most `tokens` tokens, and ends with one of `ends`, or where `stopped` gives True for the tokens
+    so far. Its seed is from `seeds_of`. At the temperature 0 the most likely token is taken each
+    time, else one of the smallest set of tokens that together have the probability `top_p`. A batch
+    has at most `token_budget` tokens, the generated ones included; a single row may exceed it. Of
+    all batches those of the `share` are generated: so no text depends on how many processes share
     them. `progress` is called after each batch with the number of texts generated.
+
+    Returns:
+        The samples by index of the prompt, rising.
 
     Raises:
         ScoringError: If the model cannot generate here.
@@ -370,21 +406,28 @@ def sample(
     # The head in fp32 as in scoring, so that greedy answers do not depend on ties of bf16.
     with isolated(model), head_in_fp32(model), _own_settings_only(inner, tokens=tokens, ends=ends):
         for batch in batches[share]:
-            own = [prompts[n] for n in batch], [seeds[n] for n in batch]
-            sampler = SeededSampler(own[1], temperature, top_p, device) if temperature else None
-            found = _generate(inner, own[0], ends, device, stopped, sampler)
-            generated |= zip(batch, found, strict=True)
+            batch_inputs = [prompts[n] for n in batch], [seeds[n] for n in batch]
+            sampler = (
+                SeededSampler(batch_inputs[1], temperature, top_p, device) if temperature else None
+            )
+            samples = _generate(inner, batch_inputs[0], ends, device, stopped, sampler)
+            generated |= zip(batch, samples, strict=True)
             if progress:
                 progress(len(generated))
     return dict(sorted(generated.items()))
 
 
 def generation_obstacle(model: nn.Module) -> str:
-    """Return the reason why a model cannot generate in this process; empty if it can. The same in all processes."""
+    """Reason why a model cannot generate here.
+
+    Returns:
+        The reason, or an empty text; the same in all processes.
+    """
     if not isinstance(getattr(base_model(model), "generation_config", None), GenerationConfig):
         return "its class has no generate"
     if is_sharded(model):
-        # Each process would stop at its own end token, and the others would wait for its part of the weights.
+        # Each process would stop at its own end token, and the others would wait for its part of
+        # the weights.
         return "its weights are spread over several processes"
     if virtual_tokens(model):
         return "its generate does not know the tokens of prompt learning"
@@ -392,28 +435,42 @@ def generation_obstacle(model: nn.Module) -> str:
 
 
 def end_tokens(model: nn.Module, tokenizer: Any) -> list[int]:
-    """Return the tokens that end a text, ascending: the model's own and the tokenizer's; empty if neither has one.
+    """Tokens that end a text, ascending.
 
-    A model that was trained with a chat template ends with the template's token, which may be the tokenizer's alone.
+    Those of the model and of the tokenizer, if any.
+
+    A model that was trained with a chat template ends with the template's token, which may be the
+    tokenizer's alone.
     """
     configs: Any = base_model(model).generation_config, text_config(model)
-    own: Any = next(
-        (one.eos_token_id for one in configs if getattr(one, "eos_token_id", None) is not None), []
+    model_ends: Any = next(
+        (
+            config.eos_token_id
+            for config in configs
+            if getattr(config, "eos_token_id", None) is not None
+        ),
+        [],
     )
     # A tokenizer may have more tokens than the model, whose logits then never take them.
-    known = vocabulary_size(model)
-    ends = {*([own] if isinstance(own, int) else own), tokenizer.eos_token_id} - {None}
-    return sorted(end for end in ends if end < known)
+    vocabulary = vocabulary_size(model)
+    ends = {
+        *([model_ends] if isinstance(model_ends, int) else model_ends),
+        tokenizer.eos_token_id,
+    } - {None}
+    return sorted(end for end in ends if end < vocabulary)
 
 
 def seeds_of(prompts: Sequence[Ids], seed: int) -> list[int]:
-    """Return a seed for each prompt, from its own tokens and the number of equal prompts before it."""
+    """Seed of each prompt.
+
+    From the prompt's tokens and the number of equal prompts before.
+    """
     seen: Counter[Ids] = Counter()
     seeds = []
     for prompt in prompts:
-        text = json.dumps([seed, seen[prompt], prompt])
+        seed_json = json.dumps([seed, seen[prompt], prompt])
         # 7 bytes: a seed has to fit into a signed 64-bit integer.
-        seeds.append(int.from_bytes(hashlib.sha256(text.encode()).digest()[:7]))
+        seeds.append(int.from_bytes(hashlib.sha256(seed_json.encode()).digest()[:7]))
         seen[prompt] += 1
     return seeds
 
@@ -429,9 +486,11 @@ class SeededSampler(LogitsProcessor):
         self._top_p = TopPLogitsWarper(top_p) if top_p < 1 else None
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Return the logits [rows, vocabulary], 0 at each row's token and minus infinity elsewhere.
+        """Sample a token for each row.
 
-        Greedy decoding takes it.
+        Returns:
+            0 at each row's token and minus infinity elsewhere, which greedy decoding takes;
+            [rows, vocabulary].
         """
         logits = scores.float() / self._temperature
         if self._top_p is not None:
@@ -439,19 +498,18 @@ class SeededSampler(LogitsProcessor):
         waits = torch.stack(
             [torch.empty_like(logits[0]).exponential_(generator=state) for state in self._states]
         )
-        # Exponential clocks with rates p: clock i is the first to ring with probability p_i. Unlike with an inverted
-        # cumulative sum, a small change of one probability leaves most samples as they were.
-        first = (logits.softmax(-1) / waits).argmax(-1, keepdim=True)
-        return torch.full_like(scores, -torch.inf).scatter(-1, first, 0.0)
+        # Exponential clocks with rates p: clock i is the first to ring with probability p_i. Unlike
+        # with an inverted cumulative sum, a small change of one probability leaves most samples as
+        # they were.
+        chosen = (logits.softmax(-1) / waits).argmax(-1, keepdim=True)
+        return torch.full_like(scores, -torch.inf).scatter(-1, chosen, 0.0)
 
 
 def _batches(
     prompts: Sequence[Ids], *, tokens: int, token_budget: int, most: int, padded: bool
 ) -> list[list[int]]:
-    """Return the indices of the prompts of each batch, sorted by length and content, longest first.
-
-    A batch has at most `most` rows, which grow by `tokens` each, and if it may be `padded`, prompts of several lengths.
-    """
+    # Sorted by length and content, longest first. A batch has at most `most` rows, which grow by
+    # `tokens` each, and if it may be `padded`, prompts of several lengths.
     batches: list[list[int]] = []
     width = 0
     # By content, so that the batch of a prompt does not depend on the order of the prompts.
@@ -468,8 +526,8 @@ def _batches(
 
 @contextmanager
 def _own_settings_only(inner: Any, *, tokens: int, ends: Sequence[int]) -> Iterator[None]:
-    """Let the model generate by these settings alone; afterwards it has its own generation config again."""
-    own = inner.generation_config
+    # Afterwards the model has its own generation config again.
+    model_config = inner.generation_config
     inner.generation_config = GenerationConfig(
         do_sample=False,  # `SeededSampler` samples
         max_new_tokens=tokens,
@@ -482,7 +540,7 @@ def _own_settings_only(inner: Any, *, tokens: int, ends: Sequence[int]) -> Itera
     try:
         yield
     finally:
-        inner.generation_config = own
+        inner.generation_config = model_config
 
 
 def _generate(
@@ -493,7 +551,7 @@ def _generate(
     stopped: Callable[[Ids], bool] | None,
     sampler: SeededSampler | None,
 ) -> list[Sample]:
-    """Return one generated text for each prompt, in one left-padded batch."""
+    # In one left-padded batch.
     width, count = max(map(len, prompts)), len(prompts)
     ids, mask = (np.zeros((count, width), np.int64) for _ in range(2))
     for row, prompt in enumerate(prompts):
@@ -509,14 +567,15 @@ def _generate(
     )
     # [rows, steps - 1], float64.
     logprobs = (
-        torch.cat([torch.empty(count, 0), *(one.cpu() for one in recorder.logprobs)], dim=1)
+        torch.cat([torch.empty(count, 0), *(logprob.cpu() for logprob in recorder.logprobs)], dim=1)
         .double()
         .numpy()
     )
     finite = torch.stack(recorder.finite, dim=1).cpu().numpy()  # [rows, steps]
     samples = []
     for row, generated in enumerate(output[:, width:].tolist()):
-        # Padding follows an end token, and other rows' steps follow a stop text: each row has its own length.
+        # Padding follows an end token, and other rows' steps follow a stop text: each row has its
+        # own length.
         end = next(
             (position + 1 for position, token in enumerate(generated) if token in ends), None
         )

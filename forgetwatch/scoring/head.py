@@ -1,10 +1,12 @@
 """The language head: logits at the positions that are needed and no others, in fp32.
 
-    hidden states [rows, columns, size] ─▶ those needed [1, needed, size] ─▶ the model's own head ─▶ logits
+    hidden states [rows, columns, size] ─▶ those needed [1, needed, size] ─▶ the model's own head ─▶
+    logits
 
-A hook before the output embedding hands on the needed positions alone. The model does the rest: whatever its head is
-(adapters, packed weights, a part in each process) and whatever follows it (a scale, a soft cap), its logits are few.
-Plain matrices are multiplied in fp32; on CUDA, factors in half precision with sums in fp32.
+A hook before the output embedding hands on the needed positions alone. The model does the rest:
+whatever its head is (adapters, packed weights, a part in each process) and whatever follows it (a
+scale, a soft cap), its logits are few. Plain matrices are multiplied in fp32; on CUDA, factors in
+half precision with sums in fp32.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ _CUDA_LOGITS: Final = 2**26
 
 @contextmanager
 def only_at(model: nn.Module, width: int, positions: Tensor) -> Iterator[None]:
-    """Compute logits at positions (row * width + column) of the last `width` columns alone, [1, positions, vocabulary].
+    """Compute logits at some positions alone.
+
+    Positions are row * width + column of the last `width` columns; [1, positions, vocabulary].
 
     A model that does not call its output embedding as a module returns all of them.
     """
@@ -61,39 +65,43 @@ def only_at(model: nn.Module, width: int, positions: Tensor) -> Iterator[None]:
 
 @contextmanager
 def head_in_fp32(model: nn.Module) -> Iterator[None]:
-    """Compute the output embedding in fp32 inside this context: logits in bf16 tie where the model does not.
+    """Compute the output embedding in fp32 within the block.
 
-    Each plain `nn.Linear` of the head is replaced, also of one with adapters or with a trained copy. A head whose
-    weight is split, quantised or of another kind stays as it is.
+    Logits in bf16 tie where the model does not.
+
+    Each plain `nn.Linear` of the head is replaced, also of one with adapters or with a trained
+    copy. A head whose weight is split, quantised or of another kind stays as it is.
     """
     replaced = []
-    for part in _linear_parts(output_embedding(model)):
-        # accelerate's wrapper, which moves weights and inputs, calls the own forward under the second name.
+    for linear in _linear_parts(output_embedding(model)):
+        # accelerate's wrapper, which moves weights and inputs, calls the own forward under the
+        # second name.
         name = (
             "_old_forward"
-            if "_hf_hook" in vars(part) and "_old_forward" in vars(part)
+            if "_hf_hook" in vars(linear) and "_old_forward" in vars(linear)
             else "forward"
         )
-        before, own = vars(part).get(name), getattr(part, name)
+        before, own_forward = vars(linear).get(name), getattr(linear, name)
         if before is None or getattr(before, "__func__", None) is nn.Linear.forward:
-            setattr(part, name, partial(_logits_in_fp32, part, own))
-            replaced.append((part, name, before))
+            setattr(linear, name, partial(_logits_in_fp32, linear, own_forward))
+            replaced.append((linear, name, before))
     try:
         yield
     finally:
-        for part, name, before in replaced:
-            delattr(part, name)
+        for linear, name, before in replaced:
+            delattr(linear, name)
             if before is not None:
-                setattr(part, name, before)
+                setattr(linear, name, before)
 
 
 def _linear_parts(head: nn.Module | None) -> list[nn.Linear]:
-    """Return the plain `nn.Linear` of a head; none of a subclass, which does more than its parts do."""
-    # FSDP 2 gives the module a class of its own, with the same forward; an adapter's parts are added up in fp32.
+    # A subclass does more than its parts do.
+    # FSDP 2 gives the module a class of its own, with the same forward; an adapter's parts are
+    # added up in fp32.
     plain = [
-        part
-        for part in (() if head is None else head.modules())
-        if isinstance(part, nn.Linear) and type(part).forward is nn.Linear.forward
+        module
+        for module in (() if head is None else head.modules())
+        if isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward
     ]
     return (
         plain
@@ -102,11 +110,13 @@ def _linear_parts(head: nn.Module | None) -> list[nn.Linear]:
     )
 
 
-def _logits_in_fp32(head: nn.Linear, own: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
-    """Return the logits [..., vocabulary], fp32, of hidden states [..., hidden size]."""
+def _logits_in_fp32(
+    head: nn.Linear, own_forward: Callable[[Tensor], Tensor], hidden: Tensor
+) -> Tensor:
+    # Logits [..., vocabulary], fp32, of hidden states [..., hidden size].
     weight, bias = head.weight, head.bias
     if not is_matrix(weight) or hasattr(weight, "device_mesh"):
-        return own(hidden)
+        return own_forward(hidden)
     with torch.autocast(hidden.device.type, enabled=False):
         if _is_summed_in_fp32(hidden, weight):
             # torch.mm takes matrices alone.
@@ -119,9 +129,9 @@ def _logits_in_fp32(head: nn.Linear, own: Callable[[Tensor], Tensor], hidden: Te
         step = len(weight) if weight.dtype == exact else max(1, _WEIGHTS // weight.shape[1])
         parts = []
         for column in range(0, len(weight), step):
-            one = slice(column, column + step)
-            shift = None if bias is None else bias[one].to(exact)
-            parts.append(functional.linear(hidden.to(exact), weight[one].to(exact), shift))
+            columns = slice(column, column + step)
+            shift = None if bias is None else bias[columns].to(exact)
+            parts.append(functional.linear(hidden.to(exact), weight[columns].to(exact), shift))
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
@@ -132,10 +142,10 @@ def _is_summed_in_fp32(hidden: Tensor, weight: Tensor) -> bool:
 
 @cache
 def _sums_in_fp32() -> bool:
-    """Return True if this version of torch multiplies half-precision matrices to a product in fp32, on CUDA."""
+    # This version of torch multiplies half-precision matrices to a product in fp32, on CUDA.
     try:
-        one = torch.ones(16, 16, dtype=torch.bfloat16, device="cuda")
-        return torch.mm(one, one, out_dtype=torch.float32).dtype == torch.float32
+        probe_matrix = torch.ones(16, 16, dtype=torch.bfloat16, device="cuda")
+        return torch.mm(probe_matrix, probe_matrix, out_dtype=torch.float32).dtype == torch.float32
     except (TypeError, RuntimeError):
         return False
 
@@ -156,26 +166,29 @@ class Wanted:
 
 
 def read_logits(logits: Tensor, wanted: Wanted) -> Tensor:
-    """Return wanted log-probabilities and most likely tokens, float [cells + likeliest], from [needed, vocabulary].
+    """Read wanted log-probabilities and the likeliest tokens.
 
-    After these come the `most` likeliest tokens of each position, and their log-probabilities, each float
-    [needed * most].
+    From [needed, vocabulary] to float [cells + likeliest].
+
+    After these come the `most` likeliest tokens of each position, and their log-probabilities, each
+    float [needed * most].
     """
     rows, tokens, likeliest = (
-        part.to(logits.device) for part in (wanted.rows, wanted.tokens, wanted.likeliest)
+        indices.to(logits.device) for indices in (wanted.rows, wanted.tokens, wanted.likeliest)
     )
     cells, tops, ids, values = [], [], [], []
-    for first, piece in _pieces(logits):
-        bounds = (first, first + len(piece))
+    for row, piece in _pieces(logits):
+        bounds = (row, row + len(piece))
         of_cells, of_likeliest = (
-            slice(*np.searchsorted(one, bounds).tolist())
-            for one in (wanted.rows_here, wanted.likeliest_here)
+            slice(*np.searchsorted(rows_here, bounds).tolist())
+            for rows_here in (wanted.rows_here, wanted.likeliest_here)
         )
-        # The fused log-softmax of a piece that fits into the cache: there is no second copy of all logits.
+        # The fused log-softmax of a piece that fits into the cache: there is no second copy of all
+        # logits.
         logprobs = torch.log_softmax(piece, dim=-1)
-        cells.append(logprobs[rows[of_cells] - first, tokens[of_cells]])
+        cells.append(logprobs[rows[of_cells] - row, tokens[of_cells]])
         tops.append(
-            piece.index_select(0, likeliest[of_likeliest] - first).argmax(-1).to(logprobs.dtype)
+            piece.index_select(0, likeliest[of_likeliest] - row).argmax(-1).to(logprobs.dtype)
         )
         if wanted.most:
             highest, found = logprobs.topk(wanted.most)
@@ -185,7 +198,7 @@ def read_logits(logits: Tensor, wanted: Wanted) -> Tensor:
 
 
 def _pieces(logits: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """Yield (first row, float logits) of one piece of rows after the other."""
+    # (first row, float logits) of each piece of rows.
     size = max(1, (_CUDA_LOGITS if logits.is_cuda else _CPU_LOGITS) // logits.shape[-1])
-    kind = torch.promote_types(logits.dtype, torch.float32)
-    return ((row, logits[row : row + size].to(kind)) for row in range(0, len(logits), size))
+    dtype = torch.promote_types(logits.dtype, torch.float32)
+    return ((row, logits[row : row + size].to(dtype)) for row in range(0, len(logits), size))

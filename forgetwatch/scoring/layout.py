@@ -1,8 +1,9 @@
 """Batches in which a probe is scored: planned at the first look, and reused at each look that scores the same items.
 
-A request is one choice of an item. The model reads the item's context and all tokens of the choice but the last, and
-the log-probability of each token of the choice is taken from the logits one position before it. Requests of one item,
-and often of several, begin alike. Three layouts differ in how often a common beginning is read:
+A request is one choice of an item. The model reads the item's context and all tokens of the choice
+but the last, and the log-probability of each token of the choice is taken from the logits one
+position before it. Requests of one item, and often of several, begin alike. Three layouts differ in
+how often a common beginning is read:
 
     rows     one row for each context and choice; a choice that is the beginning of another shares its row
     trie     one row for the tree of several requests, in depth-first order; a token sees its ancestors only
@@ -13,13 +14,13 @@ and often of several, begin alike. Three layouts differ in how often a common be
     prefix   as `trie`; besides, a long beginning of many items, such as few-shot examples, is read once, and its keys
              and values are cached for all rows that continue it
 
-Rows are sorted by length, longest first, then by content hash, and fill batches up to a token budget. The batch of a
-row therefore does not depend on the order of the items, and rounding that depends on the shape of a batch cancels when
-two looks are compared.
+Rows are sorted by length, longest first, then by content hash, and fill batches up to a token
+budget. The batch of a row therefore does not depend on the order of the items, and rounding that
+depends on the shape of a batch cancels when two looks are compared.
 
-Every model can read `rows`; `trie` and `prefix` need an attention mask for each pair of tokens. In depth-first order
-the subtree of a token is a stretch of its row. Token i therefore sees token j exactly if j <= i < ends[j], and the mask
-of a whole tree needs one comparison:
+Every model can read `rows`; `trie` and `prefix` need an attention mask for each pair of tokens. In
+depth-first order the subtree of a token is a stretch of its row. Token i therefore sees token j
+exactly if j <= i < ends[j], and the mask of a whole tree needs one comparison:
 
     tokens    Q  A: Santiago  Lima        row "Santiago" sees   Q  A:  Santiago
     depths    0  1  2         2           row "Lima" sees       Q  A:            Lima
@@ -41,7 +42,7 @@ from torch import Tensor, nn
 from transformers import DynamicCache
 
 from forgetwatch.scoring.encoding import Encoded, Ids, common_length
-from forgetwatch.scoring.model import PreTrainedConfig
+from forgetwatch.scoring.transformers_versions import PreTrainedConfig
 
 Layout = Literal["prefix", "trie", "rows"]
 
@@ -89,7 +90,7 @@ class Row:
 
     @classmethod
     def line(cls, ids: Ids, positions: Ids) -> Self:
-        """Return the row of one text whose logits are needed at some positions."""
+        """Row of a text with needed logits at some positions."""
         request = Request(item=0, choice=0, positions=positions, targets=())
         return cls(
             ids=ids, depths=tuple(range(len(ids))), ends=(len(ids),) * len(ids), requests=(request,)
@@ -97,7 +98,7 @@ class Row:
 
     @property
     def positions(self) -> Ids:
-        """Positions whose logits are needed, ascending."""
+        """Positions of needed logits, ascending."""
         return tuple(
             sorted({position for request in self.requests for position in request.positions})
         )
@@ -117,12 +118,18 @@ class Batch:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens that are read, padding included, without the prefix: the cost of the batch."""
+        """Tokens that are read, without the prefix: the batch's cost.
+
+        Padding is included.
+        """
         return len(self.rows) * self.width
 
     @property
     def needed(self) -> NDArray[np.int64]:
-        """Positions whose logits are needed, as row * width + column, ascending, int64 [needed]."""
+        """Positions of needed logits, ascending, int64 [needed].
+
+        As row * width + column.
+        """
         positions = [
             number * self.width + column
             for number, row in enumerate(self.rows)
@@ -145,10 +152,11 @@ def plan(
     layout: Layout = "rows",
     attention: int = 0,
 ) -> tuple[Batch, ...]:
-    """Plan batches for all items that can be scored, of at most `token_budget` tokens with padding, or one row.
+    """Plan batches for all items that can be scored.
 
-    The content hashes of the items (`keys`) order rows of equal length. At a row of `attention` tokens, attention costs
-    as much as the rest of the model: it decides how many items share a row; with 0, they do only after a prefix.
+    The content hashes of the items (`keys`) order rows of equal length. At a row of `attention`
+    tokens, attention costs as much as the rest of the model: it decides how many items share a row;
+    with 0, they do only after a prefix.
     """
     fill = partial(_fill, keys=keys, token_budget=token_budget)
     scored = [index for index, item in enumerate(encoded) if not item.unscored]
@@ -170,7 +178,8 @@ def plan(
         batches += fill(trees(group.items, prefix=prefix), prefix=prefix)
         grouped.update(group.items)
     batches += fill(trees(index for index in ordered if index not in grouped))
-    # The largest first, so that a lack of memory shows at once; batches of one prefix stay together, as it is cached.
+    # The largest first, so that a lack of memory shows at once; batches of one prefix stay
+    # together, as it is cached.
     heaviest: dict[Ids, int] = {}
     for batch in batches:
         heaviest[batch.prefix] = max(heaviest.get(batch.prefix, 0), len(batch.prefix) + batch.width)
@@ -180,34 +189,37 @@ def plan(
 def _fill(
     rows: Iterable[Row], *, keys: Sequence[str], token_budget: int, prefix: Ids = ()
 ) -> list[Batch]:
-    """Fill batches with rows that continue one prefix, within the budgets, with little padding and few batches."""
+    # Rows continue one prefix, within the budgets, with little padding and few batches.
     # By content hash and not by index: the batches must not depend on the order of the items.
     ordered = sorted(rows, key=lambda row: (-len(row.ids), keys[row.requests[0].item], row.ids))
     if not ordered:
         return []
     lengths = np.array([len(row.ids) for row in ordered])
     starts = np.arange(len(ordered))
-    # cost[n] is the least cost of the first n rows in batches, and begins[n] the first row of the last batch of these.
+    # cost[n] is the least cost of the first n rows in batches, and begins[n] the first row of the
+    # last batch of these.
     cost, begins = np.zeros(len(ordered) + 1), np.zeros(len(ordered) + 1, np.int64)
-    first = 0
+    start = 0
     for stop in range(1, len(ordered) + 1):
-        # The first row of a batch is its longest, to which the others are padded. The cached keys of a prefix take
-        # memory in every row, although its tokens are read once. More rows never fit where fewer do not.
-        while first < stop - 1 and not (
-            (stop - first) * lengths[first] <= token_budget
-            and (stop - first) * (len(prefix) + lengths[first]) <= KEYS * token_budget
+        # The first row of a batch is its longest, to which the others are padded. The cached keys
+        # of a prefix take memory in every row, although its tokens are read once. More rows never
+        # fit where fewer do
+        # not.
+        while start < stop - 1 and not (
+            (stop - start) * lengths[start] <= token_budget
+            and (stop - start) * (len(prefix) + lengths[start]) <= KEYS * token_budget
         ):
-            first += 1
-        places = slice(first, stop)
+            start += 1
+        places = slice(start, stop)
         costs = cost[places] + np.maximum(
             (stop - starts[places]) * lengths[places], SMALLEST * token_budget
         )
-        begins[stop] = first + int(costs.argmin())
+        begins[stop] = start + int(costs.argmin())
         cost[stop] = costs.min() + max(BATCH_COST * token_budget, LEAST_BATCH_COST)
     bounds = [len(ordered)]
     while bounds[-1]:
         bounds.append(int(begins[bounds[-1]]))
-    return [Batch(tuple(ordered[one:other]), prefix) for one, other in pairwise(reversed(bounds))]
+    return [Batch(tuple(ordered[low:high]), prefix) for low, high in pairwise(reversed(bounds))]
 
 
 _Sequence = tuple[Ids, int, int]
@@ -215,17 +227,14 @@ _Sequence = tuple[Ids, int, int]
 
 
 def _sequences(encoded: Encoded, index: int) -> list[_Sequence]:
-    """Return the sequences of an item's choices, sorted by token ids.
-
-    The last token of a choice is predicted and never read.
-    """
+    # Sorted by token ids. The last token of a choice is predicted and never read.
     return sorted(
         (encoded.context + ids[:-1], index, choice) for choice, ids in enumerate(encoded.choices)
     )
 
 
 def _linear_rows(sequences: Sequence[_Sequence], encoded: Sequence[Encoded]) -> list[Row]:
-    """Return one row for each sequence that is not the beginning of another one."""
+    # A sequence that begins another has no row of its own.
     rows, shared = [], []
     for number, sequence in enumerate(sequences):
         shared.append(sequence)
@@ -245,45 +254,47 @@ def _trees(
     longest: int,
     prefix: Ids = (),
 ) -> Iterable[Row]:
-    """Yield rows of items in the order of their token ids; neighbours share a row if that costs less than two rows.
-
-    After a prefix, items that are much shorter than it also share a row, because each row repeats the prefix's keys.
-    """
+    # In the order of token ids; neighbours share a row if that costs less than two rows. After a
+    # prefix, items that are much shorter than it also share a row, because each row repeats the
+    # prefix's keys.
     together: list[_Sequence] = []
     length, skip = 0, len(prefix)
     for index in ordered:
-        own = [
+        inside = [
             (ids[skip:], item, choice) for ids, item, choice in _sequences(encoded[index], index)
         ]
-        alone = _tree_size(own)
+        alone = _tree_size(inside)
         if together and (attention or skip):
-            # In sorted order, no earlier item shares a longer beginning with this one than the item before it.
-            shared = common_length(together[-1][0], own[0][0])
+            # In sorted order, no earlier item shares a longer beginning with this one than the item
+            # before it.
+            shared = common_length(together[-1][0], inside[0][0])
             added = alone - shared
-            # In the shared row the item costs its `added` tokens, but attention over length + added; in a row of its
-            # own it costs all `alone` tokens, and attention over alone. A row of n tokens costs n * attention + n**2.
+            # In the shared row the item costs its `added` tokens, but attention over length +
+            # added; in a row of its own it costs all `alone` tokens, and attention over alone. A
+            # row of n tokens costs n *
+            # attention + n**2.
             saves = shared * attention > 2 * length * added + added**2 - alone**2
             worth = saves and length + added <= min(
                 max(longest, 2 * shared), PREFIX_FACTOR * shared
             )
             if worth or length + added <= skip // KEYS:
-                together += own
+                together += inside
                 length += added
                 continue
         if together:
             yield _tree(sorted(together), encoded, skip=skip)
-        together, length = own, alone
+        together, length = inside, alone
     if together:
         yield _tree(sorted(together), encoded, skip=skip)
 
 
 def _tree_size(sequences: Sequence[_Sequence]) -> int:
-    shared = sum(common_length(one, other) for (one, _, _), (other, _, _) in pairwise(sequences))
+    shared = sum(common_length(left, right) for (left, _, _), (right, _, _) in pairwise(sequences))
     return sum(len(ids) for ids, _, _ in sequences) - shared
 
 
 def _tree(sequences: Sequence[_Sequence], encoded: Sequence[Encoded], *, skip: int = 0) -> Row:
-    """Merge sorted sequences into a row that has each common beginning once, without the prefix's `skip` tokens."""
+    # Each common beginning is in the row once, without the prefix's `skip` tokens.
     ids: list[int] = []
     depths: list[int] = []
     ends: list[int] = []
@@ -301,7 +312,8 @@ def _tree(sequences: Sequence[_Sequence], encoded: Sequence[Encoded], *, skip: i
         depths += range(skip + shared, skip + len(sequence))
         ends += [0] * (len(sequence) - shared)  # set when the subtree is complete
         targets = encoded[item].choices[choice]
-        # The last position of the context predicts the first target, and so on: as many positions as targets.
+        # The last position of the context predicts the first target, and so on: as many positions
+        # as targets.
         positions = tuple(path[len(sequence) - len(targets) :])
         requests.append(Request(item=item, choice=choice, positions=positions, targets=targets))
         before = sequence
@@ -332,16 +344,20 @@ class _Node:
 def by_prefix(
     scored: Iterable[int], encoded: Sequence[Encoded], *, cost: int
 ) -> tuple[list[int], list[Group]]:
-    """Return the items sorted by token ids, and the groups that save most tokens if each prefix is read once.
+    """Group items by common prefixes that save most tokens.
 
-    Common beginnings form a tree: of all items, of a subject's items, of two items. From the leaves to the root, a
-    node becomes a group if it saves more tokens than the groups below it do together. `cost` is that of reading a
-    prefix separately, in tokens, its own not counted.
+    Common beginnings form a tree: of all items, of a subject's items, of two items. From the leaves
+    to the root, a node becomes a group if it saves more tokens than the groups below it do
+    together. `cost` is that of reading a prefix separately, in tokens, its own not counted.
+
+    Returns:
+        The items sorted by token ids, and the groups.
     """
     contexts = {index: np.array(encoded[index].context, _SORTABLE).tobytes() for index in scored}
     ordered = sorted(contexts, key=lambda index: (contexts[index], encoded[index].choices))
-    shared = [_common_tokens(contexts[one], contexts[other]) for one, other in pairwise(ordered)]
-    # One pass builds the tree: the open nodes are the path to the current item, each longer than the one before it.
+    shared = [_common_tokens(contexts[left], contexts[right]) for left, right in pairwise(ordered)]
+    # One pass builds the tree: the open nodes are the path to the current item, each longer than
+    # the one before it.
     opened: list[_Node] = []
     for position, length in enumerate((*shared, -1)):  # -1 closes all nodes
         below = _Node(length, position)
@@ -353,8 +369,8 @@ def by_prefix(
                 position + 1,
             )
             # Read once and not once for each item: all items but one save the prefix.
-            own = (position - node.start) * node.length - cost
-            saves, groups = (own, [node]) if own > node.saves else (node.saves, node.groups)
+            saved = (position - node.start) * node.length - cost
+            saves, groups = (saved, [node]) if saved > node.saves else (node.saves, node.groups)
             below = _Node(length, node.start, saves, groups)
         if opened and opened[-1].length == length:
             opened[-1].saves += below.saves
@@ -371,13 +387,11 @@ _SORTABLE: Final = np.dtype(">u4")
 """Big-endian token ids: their bytes sort as the ids do, and compare much faster."""
 
 
-def _common_tokens(one: bytes, other: bytes) -> int:
-    """Return the number of leading tokens that two contexts share, without the last token of the shorter context.
-
-    The logits of a context's last token predict the choices, so that token is read in the row and not in the prefix.
-    """
-    most = min(len(one), len(other)) // _SORTABLE.itemsize - 1
-    return max(min(common_length(one, other) // _SORTABLE.itemsize, most), 0)
+def _common_tokens(left: bytes, right: bytes) -> int:
+    # The logits of a context's last token predict the choices, so that token is read in the row and
+    # not in the prefix.
+    longest = min(len(left), len(right)) // _SORTABLE.itemsize - 1
+    return max(min(common_length(left, right) // _SORTABLE.itemsize, longest), 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -391,29 +405,32 @@ class BatchTensors:
     needed: Tensor  # positions whose logits are needed, as row * width + column, ascending [needed]
 
     def moved(
-        self, device: torch.device, *others: NDArray[np.int64]
+        self, device: torch.device, *arrays: NDArray[np.int64]
     ) -> tuple[BatchTensors, list[Tensor]]:
-        """Return the batch and other arrays on a device, by one transfer that is not waited for."""
+        """Move the batch and other arrays to a device at once.
+
+        By one transfer that is not waited for.
+        """
         parts = [
             self.ids,
             self.mask,
             self.depths,
             self.ends,
             self.needed,
-            *map(torch.from_numpy, others),
+            *map(torch.from_numpy, arrays),
         ]
         packed = torch.cat([part.reshape(-1) for part in parts])
         if device.type == "cuda":
             packed = packed.pin_memory()
         flat = packed.to(device, non_blocking=True).split([part.numel() for part in parts])
         ids, mask, depths, ends, needed, *rest = (
-            one.view(part.shape) for one, part in zip(flat, parts, strict=True)
+            moved_part.view(part.shape) for moved_part, part in zip(flat, parts, strict=True)
         )
         return BatchTensors(ids=ids, mask=mask, depths=depths, ends=ends, needed=needed), rest
 
 
 def tensors_of(batch: Batch) -> BatchTensors:
-    """Return the tensors of one batch, on the CPU."""
+    """Tensors of a batch, on the CPU."""
     width = batch.width
     shape = (len(batch.rows), width)
     ids, mask, depths = (np.zeros(shape, np.int64) for _ in range(3))
@@ -443,11 +460,11 @@ class Download:
             self._arrived.record(torch.cuda.current_stream(numbers.device))
 
     def wait(self) -> NDArray[np.float64]:
-        """Return the numbers, float64 [numbers]."""
+        """Wait for the numbers, float64 [numbers]."""
         if self._arrived is not None:
             self._arrived.synchronize()
-        found: NDArray[np.float64] = self._host.cpu().double().numpy()
-        return found
+        values: NDArray[np.float64] = self._host.cpu().double().numpy()
+        return values
 
 
 def tree_options(
@@ -457,38 +474,43 @@ def tree_options(
     additive: torch.dtype | None,
     prefix: int = 0,
 ) -> dict[str, Any]:
-    """Return the position ids and attention mask of a batch of trees.
+    """Position ids and attention mask of a batch of trees.
 
-    A token sees itself and its ancestors, within the window or chunk of each layer, and a prefix of so many cached
-    tokens. The mask is boolean, or one of the dtype `additive` that is added to the attention scores, [rows, 1, width,
-    prefix + width]; a model whose layers differ gets a dict with one mask for each kind.
+    A token sees itself and its ancestors, within the window or chunk of each layer, and a prefix of
+    so many cached tokens. The mask is boolean, or one of the dtype `additive` that is added to the
+    attention scores, [rows, 1, width, prefix + width]; a model whose layers differ gets a dict with
+    one mask for each kind.
     """
     depths = tensors.depths
     # Every token sees the prefix, whose tokens are at depths 0 to prefix - 1.
     before = torch.arange(prefix, device=depths.device).expand(len(depths), -1)
     keys = torch.cat([before, depths], dim=1)
-    whole = partial(_mask, tensors, keys, additive=additive)
+    mask_of = partial(_mask, tensors, keys, additive=additive)
     window = (
         getattr(config, "sliding_window", None)
         if getattr(config, "use_sliding_window", True)
         else None
     )
 
-    def mask(kind: str) -> Tensor:
-        # Distances are differences of depth: in a row, another branch may lie between a token and its ancestor.
-        if kind == "sliding_attention" and window:
-            return whole(lambda query: query[:, :, None] - keys[:, None, :] < int(window))
-        if kind == "chunked_attention":
+    def mask(layer_type: str) -> Tensor:
+        # Distances are differences of depth: in a row, another branch may lie between a token and
+        # its ancestor.
+        if layer_type == "sliding_attention" and window:
+            return mask_of(lambda query: query[:, :, None] - keys[:, None, :] < int(window))
+        if layer_type == "chunked_attention":
             size = config.attention_chunk_size
-            return whole(lambda query: query[:, :, None] // size == keys[:, None, :] // size)
-        return whole(None)
+            return mask_of(lambda query: query[:, :, None] // size == keys[:, None, :] // size)
+        return mask_of(None)
 
     kinds = sorted(set(getattr(config, "layer_types", None) or ()))
     if len(kinds) > 1:
-        return {"attention_mask": {kind: mask(kind) for kind in kinds}, "position_ids": depths}
+        return {
+            "attention_mask": {layer_type: mask(layer_type) for layer_type in kinds},
+            "position_ids": depths,
+        }
     # A configuration without kinds of layers applies its window to every layer.
-    kind = kinds[0] if kinds else "sliding_attention" if window else "full_attention"
-    return {"attention_mask": mask(kind), "position_ids": depths}
+    layer_type = kinds[0] if kinds else "sliding_attention" if window else "full_attention"
+    return {"attention_mask": mask(layer_type), "position_ids": depths}
 
 
 def _mask(
@@ -498,11 +520,9 @@ def _mask(
     *,
     additive: torch.dtype | None,
 ) -> Tensor:
-    """Return the mask [rows, 1, width, prefix + width] of a batch of trees, for keys at depths [rows, prefix + width].
-
-    `near` is True, for depths of queries [rows, queries], for each key in the layer's window or chunk, [rows, queries,
-    prefix + width]; it is None if the layer sees all keys.
-    """
+    # For keys at depths [rows, prefix + width]; [rows, 1, width, prefix + width]. `near` is True,
+    # for depths of queries [rows, queries], for each key in the layer's window or chunk, [rows,
+    # queries, prefix + width]; it is None if the layer sees all keys.
     rows, width = tensors.ids.shape
     prefix = keys.shape[1] - width
     position = torch.arange(width, device=keys.device)
@@ -541,12 +561,15 @@ class PrefixCache(DynamicCache):
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Return the keys and values of a layer, [rows, heads, prefix + width, head size], with those of new tokens."""
+        """Keys and values of a layer, with those of new tokens.
+
+        [rows, heads, prefix + width, head size].
+        """
         if not self.is_read:
-            found: tuple[Tensor, Tensor] = super().update(
+            updated: tuple[Tensor, Tensor] = super().update(
                 key_states, value_states, layer_idx, *args, **kwargs
             )
-            return found
+            return updated
         layer: Any = self.layers[layer_idx]
         before = (held.expand(len(key_states), -1, -1, -1) for held in (layer.keys, layer.values))
         # A new tensor, so that the rows of one batch are not seen by the next.

@@ -1,20 +1,7 @@
 """A transformers language model: its facts, contexts that leave it as it was, and errors where its memory ends.
 
-Facts are its sizes, its wrappers from training, and the inputs that it takes. A model under training is measured
-without a trace: mode, settings and random states come back.
-
-**State** that modules keep besides their weights, and that a forward pass changes also in evaluation mode.
-
-    dynamic rotary embeddings      inv_freq and max_seq_len_cached follow the longest text so far
-    observers of quantisation      min_val, max_val, scale follow what they see
-    spectral norms, counters       buffers and plain numbers
-
-A look reads other texts than the training. Without this, the next training step would compute with what the look left.
-Buffers of any kind and plain attributes (numbers, texts, tensors, and lists or dicts of numbers and texts) are saved
-before a look and put back after it, if they changed. What lies outside the modules, such as a count in a user's own
-hook, is not seen. A large buffer is not copied: if a look changes it, that is logged.
-
-**Versions.** What differs between the versions of transformers that forgetwatch supports, 4.56.2 to the newest.
+Facts are its sizes, its wrappers from training, and the inputs that it takes. A model under
+training is measured without a trace: mode, settings and random states come back.
 """
 
 from __future__ import annotations
@@ -22,166 +9,41 @@ from __future__ import annotations
 import inspect
 import os
 import random
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from copy import copy
 from dataclasses import dataclass
-from typing import Any, Final, Self, TypeAlias, TypeGuard
+from typing import Any, Final, Self, TypeGuard
 
 import numpy as np
 import torch
-import transformers
-from packaging.version import Version
 from torch import Tensor, distributed, nn
-from transformers import PretrainedConfig
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.progress import log
-
-_LARGEST: Final = 2**16
-"""Bytes of the largest tensor that is copied; larger ones are tables of constants, or quantised weights."""
-_LONGEST: Final = 1000
-"""Length of the longest list or dict that is kept."""
-_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
-_OWN: Final = frozenset({"training", *vars(nn.Module())})
-"""Attributes of every module: its parameters, hooks and mode."""
-
-
-@contextmanager
-def kept_state(model: nn.Module) -> Iterator[None]:
-    """Put back what a forward pass inside this context changes in the modules, weights apart."""
-    before = [
-        (module, _saved(module._buffers), _saved(_attributes(module))) for module in model.modules()
-    ]
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            lost = [
-                f"{type(module).__name__}.{name}"
-                for module, buffers, attributes in before
-                for name in [
-                    *_restore(module._buffers, buffers),
-                    *_restore(vars(module), attributes),
-                ]
-            ]
-        if lost:
-            log(
-                f"a look changes {lost[0]}, which is too large to be kept: the training differs from one without looks"
-            )
-
-
-def _attributes(module: nn.Module) -> dict[str, Any]:
-    return {name: value for name, value in vars(module).items() if name not in _OWN}
-
-
-def _saved(values: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return each value that can be kept, and a copy of its content.
-
-    Of a large tensor the count of its changes in place.
-    """
-    return {name: (value, _content(value)) for name, value in values.items() if _is_kept(value)}
-
-
-def _is_kept(value: Any) -> bool:
-    if isinstance(value, Tensor):
-        return not (isinstance(value, nn.Parameter) or value.is_meta)
-    if isinstance(value, (list, tuple, set, deque, dict)):
-        parts = value.values() if isinstance(value, dict) else value
-        return len(value) <= _LONGEST and all(isinstance(part, _PLAIN) for part in parts)
-    return isinstance(value, _PLAIN)
-
-
-def _content(value: Any) -> Any:
-    if not isinstance(value, Tensor):
-        return copy(value)
-    if value.numel() * value.element_size() <= _LARGEST:
-        return value.detach().clone()
-    return 0 if value.is_inference() else value._version  # tensors of inference mode do not count
-
-
-def _restore(now: dict[str, Any], before: dict[str, tuple[Any, Any]]) -> list[str]:
-    """Put the values back into a module, and return the names of those whose content is lost."""
-    lost = []
-    for name, (value, content) in before.items():
-        if not _refill(value, content):
-            lost.append(name)
-        if name not in now or now[name] is not value:
-            now[name] = value
-    for name in [
-        name
-        for name, value in now.items()
-        if name not in before and name not in _OWN and _is_kept(value)
-    ]:
-        del now[name]  # made by the first forward pass, and so it will be by that of the training
-    return lost
-
-
-def _refill(value: Any, content: Any) -> bool:
-    """Give a value its content back; return False if that was not copied and has changed."""
-    if isinstance(value, Tensor):
-        if not isinstance(content, Tensor):
-            return value.is_inference() or value._version == content
-        if value.shape != content.shape or not torch.equal(value, content):
-            value.resize_(content.shape).copy_(content)
-    elif isinstance(value, (list, set, deque, dict)) and value != content:
-        value.clear()
-        value.extend(content) if isinstance(value, (list, deque)) else value.update(content)
-    return True
-
-
-OLDEST: Final = "4.56.2"
-"""The oldest version of transformers that is supported. TRL 1.16 asks for the same."""
-
-# Before anything is scored: an older version fails at some later call, with a message about that call.
-if Version(transformers.__version__) < Version(OLDEST):
-    raise ScoringError(
-        f"needed transformers {OLDEST} or newer, found {transformers.__version__}; pip install -U transformers"
-    )
-
-PreTrainedConfig: TypeAlias = PretrainedConfig
-"""The name that 5.0 gave the class, which 4.x does not have; 5.x keeps the old one."""
-
-
-def cache_argument(kind: type[nn.Module]) -> str:
-    """Return the name under which the forward of a model class takes keys and values of earlier tokens.
-
-    It is ``cache`` since transformers 5.24 and ``past_key_values`` before. A subclass may pass its arguments on
-    unnamed, so that the name is read from the first class that has one.
-
-    Raises:
-        ScoringError: If no class has either name.
-    """
-    for base in kind.__mro__:
-        if (forward := vars(base).get("forward")) is not None:
-            parameters = inspect.signature(forward).parameters
-            for name in ("cache", "past_key_values"):
-                if name in parameters:
-                    return name
-    raise ScoringError(f"{kind.__name__} takes neither cache nor past_key_values")
-
-
-def takes_use_cache(kind: type[nn.Module]) -> bool:
-    """Return whether the forward of a model class takes `use_cache`; encoders of 4.x take no other arguments."""
-    parameters = inspect.signature(kind.forward).parameters.values()
-    return any(one.name == "use_cache" or one.kind is one.VAR_KEYWORD for one in parameters)
-
+from forgetwatch.scoring.kept_state import kept_state
+from forgetwatch.scoring.transformers_versions import PreTrainedConfig
 
 CPU_TOKENS: Final = 1024
+
+
 CUDA_TOKENS: Final = 16384
 """Tokens of a batch that keep the device busy; longer batches only take more memory."""
 
+
 _MASKABLE_KINDS: Final = {"full_attention", "sliding_attention", "chunked_attention"}
 """Kinds of layers for which `layout.tree_options` makes masks."""
+
+
 UNLIMITED: Final = 10**9
 """Length in tokens of a model or tokenizer that gives no limit."""
+
 
 _SOFT_CAPS: Final = ("attn_logit_softcapping", "attn_logit_softcap", "attention_logit_cap")
 """Settings of configurations that limit the attention scores by a hyperbolic tangent."""
 
+
 _SINKS: Final = ("sinks", "attention_sink_bias")
 """Parameters that take a share of the attention to no token."""
+
 
 _GIB: Final = 2**30
 
@@ -190,8 +52,9 @@ _GIB: Final = 2**30
 class ModelInfo:
     """Facts of a model that stay the same during a run, read once for each scorer.
 
-    Facts that a trainer may change between two looks are read from the model at each call instead: its device and
-    dtype, autocast, the attention implementation, and the distribution of its weights over processes.
+    Facts that a trainer may change between two looks are read from the model at each call instead:
+    its device and dtype, autocast, the attention implementation, and the distribution of its
+    weights over processes.
     """
 
     vocabulary: int  # number of logits at each position
@@ -207,7 +70,11 @@ class ModelInfo:
 
     @classmethod
     def of(cls, model: nn.Module) -> Self:
-        """Return the facts of one model; an error if it is not a causal language model of transformers."""
+        """Facts of a model.
+
+        Raises:
+            ScoringError: If it is not a causal language model of transformers.
+        """
         config = text_config(model)
         limits = (
             getattr(config, name, None)
@@ -223,7 +90,10 @@ class ModelInfo:
         )
 
     def context_length(self, tokenizer: Any) -> int:
-        """Return the number of tokens that model and tokenizer can read, without those of prompt learning."""
+        """Number of tokens that model and tokenizer can read.
+
+        Without those of prompt learning.
+        """
         return min(self.max_tokens, _limit(tokenizer.model_max_length)) - self.virtual_tokens
 
 
@@ -232,19 +102,22 @@ def _limit(tokens: Any) -> int:
 
 
 def check_arguments(model: object, tokenizer: object) -> None:
-    """Refuse what is no model, and what is no tokenizer, before either is used: two may be swapped."""
+    """Refuse what is no model, and what is no tokenizer."""
     is_tokenizer = callable(tokenizer) and not isinstance(tokenizer, (nn.Module, type))
-    for name, given, needed, fits in (
+    for name, argument, needed, fits in (
         ("model", model, "a causal language model of transformers", isinstance(model, nn.Module)),
         ("tokenizer", tokenizer, "the model's tokenizer", is_tokenizer),
     ):
         if not fits:
-            got = "None" if given is None else f"an object of type {type(given).__name__}"
+            got = "None" if argument is None else f"an object of type {type(argument).__name__}"
             raise ScoringError(f"{name}: needed {needed}, got {got}")
 
 
 def base_model(model: nn.Module) -> nn.Module:
-    """Return the language model inside what training wrapped around it (torch.compile, data parallel, FSDP, PEFT)."""
+    """Language model inside the wrappers of training.
+
+    torch.compile, data parallel, FSDP, PEFT.
+    """
     model = without_wrappers(model)
     inner = getattr(
         model, "get_base_model", None
@@ -253,11 +126,11 @@ def base_model(model: nn.Module) -> nn.Module:
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """Return the model without the wrappers that only training needs, in any order: torch.compile, data parallel.
+    """Model without the wrappers that only training needs.
 
-    The processes of a data-parallel model would wait for each other at every call, and the replicas of `DataParallel`
-    would read with the settings of one. A wrapper of FSDP stays, also one that is compiled: its hooks bring the weights
-    together.
+    The processes of a data-parallel model would wait for each other at every call, and the replicas
+    of `DataParallel` would read with the settings of one. A wrapper of FSDP stays, also one that is
+    compiled: its hooks bring the weights together.
     """
     while (inner := _wrapped(model)) is not None and not _is_fsdp(model):
         model = inner
@@ -265,15 +138,16 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 
 def without_wrappers(model: nn.Module) -> nn.Module:
-    """Return the model inside all wrappers of training, FSDP included, with its adapters."""
+    """Model inside all wrappers of training, with adapters."""
     while (inner := _wrapped(model)) is not None:
         model = inner
     return model
 
 
 def _wrapped(model: nn.Module) -> nn.Module | None:
-    """Return the module inside a wrapper of training; None if this is none."""
-    # torch.compile's own name. Not getattr: other wrappers pass the names of their inner modules on.
+    # None if the module is no wrapper.
+    # torch.compile's own name. Not getattr: other wrappers pass the names of their inner modules
+    # on.
     if (compiled := model._modules.get("_orig_mod")) is not None:
         return compiled
     wrapper: Any = model
@@ -286,23 +160,28 @@ def _wrapped(model: nn.Module) -> nn.Module | None:
 
 
 def _is_fsdp(module: nn.Module) -> bool:
-    """Return True if FSDP, in either of its forms, brings weights together at calls of this module."""
+    # In either form, FSDP brings weights together at calls of this module.
     # FSDP 2 replaces the module's class by one with this prefix.
     return type(module).__name__.startswith(("FullySharded", "FSDP"))
 
 
 def text_config(model: nn.Module) -> PreTrainedConfig:
-    """Return the configuration of the language model; an error if it is not a causal one of transformers."""
+    """Configuration of the language model.
+
+    Raises:
+        ScoringError: If it is not a causal one of transformers.
+    """
     config = getattr(base_model(model), "config", None)
     if not isinstance(config, PreTrainedConfig) or config.is_encoder_decoder:
         raise ScoringError(
-            f"needed a causal language model of transformers, got {type(base_model(model)).__name__}"
+            "needed a causal language model of transformers, got "
+            f"{type(base_model(model)).__name__}"
         )
     return config.get_text_config()
 
 
 def vocabulary_size(model: nn.Module) -> int:
-    """Return the number of logits at each position.
+    """Number of logits at each position.
 
     The rows of the output embedding, else the configuration's number.
     """
@@ -317,7 +196,10 @@ def vocabulary_size(model: nn.Module) -> int:
 
 
 def virtual_tokens(model: nn.Module) -> int:
-    """Return the number of tokens that prompt learning (PEFT) puts before every text; they shift all positions."""
+    """Number of tokens that prompt learning puts before a text.
+
+    They shift all positions.
+    """
     configs = getattr(without_wrappers(model), "peft_config", None) or {}
     return max(
         (int(getattr(config, "num_virtual_tokens", 0) or 0) for config in configs.values()),
@@ -326,17 +208,25 @@ def virtual_tokens(model: nn.Module) -> int:
 
 
 def default_token_budget(model: nn.Module) -> int:
-    """Return the tokens of a batch that suit the model's device; a model without weights is taken for one on a GPU."""
+    """Tokens of a batch that suit the model's device.
+
+    A model without weights is taken for a model on a GPU.
+    """
     device = _device(model)
     return CPU_TOKENS if device is not None and device.type == "cpu" else CUDA_TOKENS
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Return the device on which the model takes its input; an error if it was made without weights."""
+    """Device on which the model takes input.
+
+    Raises:
+        ScoringError: If the model was made without weights.
+    """
     device = _device(model)
     if device is None:
         raise ScoringError(
-            f"{type(base_model(model)).__name__} has no weights at hand (they are on the meta device)"
+            f"{type(base_model(model)).__name__} has no weights at hand (they are on the meta "
+            "device)"
         )
     return device
 
@@ -348,7 +238,11 @@ def _device(model: nn.Module) -> torch.device | None:
     # All weights are on the disk: accelerate's hooks load them to this device.
     hooks = (getattr(module, "_hf_hook", None) for module in model.modules())
     device = next(
-        (found for hook in hooks if (found := getattr(hook, "execution_device", None)) is not None),
+        (
+            device_of_hook
+            for hook in hooks
+            if (device_of_hook := getattr(hook, "execution_device", None)) is not None
+        ),
         None,
     )
     # A GPU may be named by its number.
@@ -358,7 +252,9 @@ def _device(model: nn.Module) -> torch.device | None:
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """Return True if several processes hold parts of the model each and must make the same number of calls.
+    """Do several processes hold parts of the model each?
+
+    They must make the same number of calls: FSDP, ZeRO-3.
 
     FSDP, ZeRO-3.
     """
@@ -370,34 +266,43 @@ def is_sharded(model: nn.Module) -> bool:
 
 
 def is_tensor_parallel(model: nn.Module) -> bool:
-    """Return True if each layer is split over processes, which must read the same tokens at the same time."""
+    """Is each layer split over processes?
+
+    They must read the same tokens at the same time.
+    """
     return int(getattr(base_model(model), "tp_size", None) or 1) > 1
 
 
 def tree_obstacle(model: nn.Module) -> str:
-    """Return the reason why several texts must not share a row; empty if none is known.
+    """Reason why several texts must not share a row.
 
     A layer that carries a state along the row mixes the branches of a tree, whatever the mask.
+
+    Returns:
+        The reason, or an empty text if none is known.
     """
     config, inner = text_config(model), base_model(model)
     if virtual_tokens(model):
         return "prompt learning puts tokens before every row"
     if getattr(inner, "_is_stateful", False):
         return "its layers carry a state along the row"
-    if other := sorted(set(getattr(config, "layer_types", None) or ()) - _MASKABLE_KINDS):
-        return f"it has layers of kind {other[0]}"
+    if unknown_kinds := sorted(set(getattr(config, "layer_types", None) or ()) - _MASKABLE_KINDS):
+        return f"it has layers of kind {unknown_kinds[0]}"
     if "position_ids" not in inspect.signature(type(inner).forward).parameters:
         return "it takes no position_ids"
     return ""
 
 
 def attention_of(model: nn.Module) -> str:
-    """Return the attention implementation that the language model is set to: sdpa, eager, flash_attention_2, ..."""
+    """Attention of the language model: sdpa, eager, ..."""
     return str(getattr(text_config(model), "_attn_implementation", None) or "eager")
 
 
 def is_exact(model: nn.Module) -> bool:
-    """Return True if the model computes in fp32 or better, by its weights, accelerate's wrapper and torch."""
+    """Does the model compute in fp32 or better?
+
+    By its weights, accelerate's wrapper and torch.
+    """
     # accelerate's mixed precision replaces `forward` and keeps the model's own under this name.
     mixed = hasattr(base_model(model), "_original_forward") or hasattr(model, "_original_forward")
     mixed = mixed or any(torch.is_autocast_enabled(device) for device in ("cpu", "cuda"))
@@ -415,7 +320,11 @@ def _is_tf32_allowed() -> bool:
 
 
 def output_embedding(model: nn.Module) -> nn.Module | None:
-    """Return the module that turns hidden states into logits; None if the model names none."""
+    """Module that turns hidden states into logits.
+
+    Returns:
+        The module, or None if the model names none.
+    """
     getter = getattr(base_model(model), "get_output_embeddings", None)
     head = getter() if callable(getter) else None
     return getattr(
@@ -424,7 +333,10 @@ def output_embedding(model: nn.Module) -> nn.Module | None:
 
 
 def is_matrix(weight: object) -> TypeGuard[Tensor]:
-    """Return True if an output embedding's weight is a whole matrix here, not sharded and not packed."""
+    """Is an output embedding's weight a whole matrix here?
+
+    Not sharded and not packed.
+    """
     return (
         isinstance(weight, Tensor)
         and weight.ndim == 2
@@ -435,7 +347,10 @@ def is_matrix(weight: object) -> TypeGuard[Tensor]:
 
 @contextmanager
 def random_states() -> Iterator[None]:
-    """Restore the random states afterwards: python, numpy, torch, and every CUDA device in use."""
+    """Restore the random states after the block.
+
+    Python, numpy, torch, and every CUDA device in use.
+    """
     python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 (the user's global state)
     torch_state = torch.get_rng_state()
     cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
@@ -451,16 +366,16 @@ def random_states() -> Iterator[None]:
 
 @contextmanager
 def isolated(model: nn.Module) -> Iterator[None]:
-    """Switch to evaluation mode without gradients; afterwards restore all that a look would leave in the model.
+    """Evaluate without gradients, and restore the model afterwards.
 
     That is each module's mode, its buffers and plain attributes (see above), and all random states.
 
-    Inside, modules that were compiled in place run as they are written: each shape of a batch would be compiled anew,
-    and after a few of them torch would no longer compile the training step's own code either. Weights that FSDP 2 has
-    brought together are split again.
+    Inside, modules that were compiled in place run as they are written: each shape of a batch would
+    be compiled anew, and after a few of them torch would no longer compile the training step's own
+    code either. Weights that FSDP 2 has brought together are split again.
 
-    All is restored after an exception too, `return_dict` of the configuration included, which is set meanwhile.
-    Autocast, default dtype, generation config and tokenizer are not touched.
+    All is restored after an exception too, `return_dict` of the configuration included, which is
+    set meanwhile. Autocast, default dtype, generation config and tokenizer are not touched.
     """
     training = [module for module in model.modules() if module.training]
     for module in training:
@@ -470,8 +385,15 @@ def isolated(model: nn.Module) -> Iterator[None]:
         eager = torch.compiler.set_stance("force_eager")
         # Flex attention is a fast kernel only where it is compiled, for each shape of a batch.
         is_flex = attention_of(model) == "flex_attention"
-        own = maskable(model, mask_attentions(model)[0]) if is_flex else nullcontext()
-        with kept_state(model), random_states(), torch.no_grad(), eager, own, _named_outputs(model):
+        flex = maskable(model, mask_attentions(model)[0]) if is_flex else nullcontext()
+        with (
+            kept_state(model),
+            random_states(),
+            torch.no_grad(),
+            eager,
+            flex,
+            _named_outputs(model),
+        ):
             yield
     finally:
         for module in training:
@@ -480,10 +402,9 @@ def isolated(model: nn.Module) -> Iterator[None]:
 
 
 def _reshard(model: nn.Module) -> None:
-    """Split the weights of FSDP 2 again: those of the root stay together after a call, until a backward pass.
-
-    Meanwhile `model.parameters()` are other tensors, and `zero_grad()` leaves the gradients of the split ones.
-    """
+    # The weights of the root stay together after a call, until a backward pass. Meanwhile
+    # `model.parameters()` are other tensors, and `zero_grad()` leaves the gradients of the split
+    # ones.
     if (
         not distributed.is_available() or not distributed.is_initialized()
     ):  # torch may be built without
@@ -497,7 +418,7 @@ def _reshard(model: nn.Module) -> None:
 
 @contextmanager
 def _named_outputs(model: nn.Module) -> Iterator[None]:
-    """Let a model return its outputs by name: with `return_dict=False` in a configuration they are a tuple."""
+    # A configuration with `return_dict=False` makes the outputs a tuple.
     configs = [getattr(module, "config", None) for module in model.modules()]
     tuples = [
         config
@@ -515,31 +436,32 @@ def _named_outputs(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def maskable(model: nn.Module, attention: str) -> Iterator[None]:
-    """Switch to an attention implementation, one of `mask_attentions`; afterwards restore the own one.
+    """Switch to an attention of `mask_attentions` in the block.
 
-    Layers read the implementation from the configuration at every call, so that it is enough to set it there.
+    Layers read the implementation from the configuration at every call, so that it is enough to set
+    it there.
     """
-    config, own = text_config(model), attention_of(model)
-    if attention == own:  # nothing is written: some configurations warn
+    config, own_attention = text_config(model), attention_of(model)
+    if attention == own_attention:  # nothing is written: some configurations warn
         yield
         return
     config._attn_implementation = attention
     try:
         yield
     finally:
-        config._attn_implementation = own
+        config._attn_implementation = own_attention
 
 
 def mask_attentions(model: nn.Module) -> tuple[str, ...]:
-    """Return the attentions for shared rows that compute all of the model's attention, the fastest first.
+    """Attentions for shared rows, the fastest first.
 
-    Flash kernels, and others of their kind, take causal rows only. ``sdpa`` leaves out the sinks of gpt-oss and refuses
-    Gemma 2's soft cap of the attention scores; ``eager`` is the model's own code and does all. Where the model itself
-    runs on ``sdpa``, that is tried first in any case.
+    Flash kernels, and others of their kind, take causal rows only. ``sdpa`` leaves out the sinks of
+    gpt-oss and refuses Gemma 2's soft cap of the attention scores; ``eager`` is the model's own
+    code and does all. Where the model itself runs on ``sdpa``, that is tried first in any case.
     """
-    own, config, inner = attention_of(model), text_config(model), base_model(model)
-    if own in ("eager", "sdpa"):
-        return ("eager",) if own == "eager" else ("sdpa", "eager")
+    own_attention, config, inner = attention_of(model), text_config(model), base_model(model)
+    if own_attention in ("eager", "sdpa"):
+        return ("eager",) if own_attention == "eager" else ("sdpa", "eager")
     capped = any(getattr(config, name, None) for name in _SOFT_CAPS)
     has_sinks = any(name.rsplit(".", 1)[-1] in _SINKS for name, _ in inner.named_parameters())
     suits_sdpa = getattr(inner, "_supports_sdpa", False) and not capped and not has_sinks
@@ -554,10 +476,11 @@ def explain_out_of_memory(
     remedy: str,
     devices: Callable[[], Iterable[torch.device]] = tuple,
 ) -> Iterator[None]:
-    """Provide a context in which the end of a device's memory is a `ScoringError` with its remedy.
+    """Turn the end of a device's memory into a `ScoringError`.
 
-    It names what is done with which model (`doing`), the bytes of its weights and the devices that hold them, by
-    default the current one. The functions that give both are called after the failure only.
+    It names what is done with which model (`doing`), the bytes of its weights and the devices that
+    hold them, by default the current one. The functions that give both are called after the failure
+    only.
     """
     try:
         yield
@@ -571,21 +494,19 @@ def explain_out_of_memory(
 
 
 def weight_bytes(model: nn.Module) -> int:
-    """Return the bytes of all weights of a model, wherever they are."""
+    """Bytes of all weights of a model, wherever they are."""
     return sum(weight.numel() * weight.element_size() for weight in model.parameters())
 
 
 def _free_memory(devices: Iterable[torch.device]) -> str:
-    """Return the free and whole memory of each GPU among devices, and of the machine for the CPU.
-
-    Without either among them it is that of the current GPU, or of the machine if there is none. No other GPU is asked,
-    since that would take some of its memory, once in each process.
-    """
+    # GPUs among the devices are named, and the machine for the CPU. Without either it is the
+    # current GPU, or the machine. Asking another GPU would take some of its memory, once in each
+    # process.
     used = {device for device in devices if device.type in ("cuda", "cpu")}
     if not used:
         used = {torch.device("cuda" if torch.cuda.is_available() else "cpu")}
-    named = (device.index for device in used if device.type == "cuda")
-    gpus = sorted({torch.cuda.current_device() if index is None else index for index in named})
+    indices = (device.index for device in used if device.type == "cuda")
+    gpus = sorted({torch.cuda.current_device() if index is None else index for index in indices})
     lines = [_line(f"cuda:{index}", *torch.cuda.mem_get_info(index)) for index in gpus]
     if torch.device("cpu") in used:
         try:
@@ -599,5 +520,5 @@ def _free_memory(devices: Iterable[torch.device]) -> str:
     return ", ".join(lines)
 
 
-def _line(name: str, free: int, whole: int) -> str:
-    return f"{name} has {free / _GIB:,.1f} of {whole / _GIB:,.1f} GiB free"
+def _line(name: str, free: int, total: int) -> str:
+    return f"{name} has {free / _GIB:,.1f} of {total / _GIB:,.1f} GiB free"

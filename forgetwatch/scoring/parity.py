@@ -1,6 +1,7 @@
 """Measured parity of shared rows with single rows: do both give the same log-likelihoods on this model?
 
-Nothing is looked up by the model's name. Before shared rows are used, a tree of three short branches is read:
+Nothing is looked up by the model's name. Before shared rows are used, a tree of three short
+branches is read:
 
     difference     of a branch from the same text in a row of its own
     mask leakage   a token of one branch that changes the logits of another, also where small weights hide it today
@@ -10,13 +11,14 @@ After they are used, a few choices are scored again, each in a row of its own:
     difference     of the log-likelihoods of shared and single rows: shared rows are kept only if it is rounding
     noise          of the margins, which rounding alone moves: items with smaller margins are too close to call
 
-A model whose earlier positions change with later tokens is no causal language model, and is refused.
+A model whose earlier positions change with later tokens is no causal language model, and is
+refused.
 
-Rounding is not assumed to be small. In a mixture of experts a token that changes goes to other experts, these then
-multiply other numbers of tokens, and some kernels add in another order for each number: all logits move. So a change is
-compared with the noise of the model, which is the change of the same text in batches of other sizes. Changes are in
-nats, by the change of each log-probability weighted by the probability: a maximum over a large vocabulary is dominated
-by noise.
+Rounding is not assumed to be small. In a mixture of experts a token that changes goes to other
+experts, these then multiply other numbers of tokens, and some kernels add in another order for each
+number: all logits move. So a change is compared with the noise of the model, which is the change of
+the same text in batches of other sizes. Changes are in nats, by the change of each log-probability
+weighted by the probability: a maximum over a large vocabulary is dominated by noise.
 """
 
 from __future__ import annotations
@@ -89,15 +91,15 @@ class Parity:
 
     @property
     def holds(self) -> bool:
-        """True if the difference is rounding."""
+        """Is the difference rounding?"""
         return self.difference <= self.tolerance
 
 
 class ParityCheck:
     """Tests a model, in evaluation mode and inside `isolated`, against its own single rows.
 
-    With `token_budget` the test needs no more memory than what it tests. Unless several processes must make the same
-    number of calls (`together`), a test stops as soon as its result is clear.
+    With `token_budget` the test needs no more memory than what it tests. Unless several processes
+    must make the same number of calls (`together`), a test stops as soon as its result is clear.
     """
 
     def __init__(
@@ -115,7 +117,7 @@ class ParityCheck:
         # Choices are compared without priors, which have rows of their own that are not read again.
         self._norm: Norm = "sum" if norm == "unconditional" else norm
         # Any token ids serve to try the mask; those of an item are in the vocabulary.
-        ids = next((one.context + one.choices[0] for one in encoded if not one.unscored), ())
+        ids = next((ids.context + ids.choices[0] for ids in encoded if not ids.unscored), ())
         self._ids = tuple(islice(cycle(ids), 11))
         # The root of the tree and its second branch, without the first; all positions are compared.
         self._line = Row.line(self._ids[:4] + self._ids[8:], tuple(range(7)))
@@ -124,10 +126,15 @@ class ParityCheck:
     def compare(
         self, model: nn.Module, scores: Mapping[int, Scores], batches: Sequence[Batch]
     ) -> Parity:
-        """Score a few choices again: those deepest in shared rows, the longest item, and others spread over all."""
+        """Score a few choices again.
+
+        Those deepest in shared rows, the longest item, and others spread over all.
+        """
         # A model that has diverged is compared where it still answers, if anywhere.
         finite = {
-            index: found for index, found in scores.items() if np.isfinite(found.logprobs).all()
+            index: item_scores
+            for index, item_scores in scores.items()
+            if np.isfinite(item_scores.logprobs).all()
         }
         chosen = [index for index in self._sample(finite, batches) if index in finite]
         deep = _deepest(batches)
@@ -152,8 +159,11 @@ class ParityCheck:
         if not is_exact(model):
             # Rounding depends on the shape of a batch: the same rows one by one show how much.
             apart = self._single_rows(model, keys, alone, 1)
-            longest = max((len(ids) for one in alone for ids in one.choices), default=1)
-            # Each token's log-probability is rounded independently: the sum grows with the root of their number.
+            longest = max(
+                (len(ids) for encoded_item in alone for ids in encoded_item.choices), default=1
+            )
+            # Each token's log-probability is rounded independently: the sum grows with the root of
+            # their number.
             tolerance = max(3 * _largest_difference(single, apart), ROUNDING * math.sqrt(longest))
         return Parity(
             difference=_largest_difference(shared, single),
@@ -162,21 +172,29 @@ class ParityCheck:
         )
 
     def cost(self, batches: Sequence[Batch]) -> float:
-        """Return the tokens that `compare` reads, approximately, as a share of those of the batches."""
+        """Tokens that `compare` reads, as a share of the batches.
+
+        Approximately.
+        """
         longest = max(
-            (len(one.context) + max(map(len, one.choices), default=0) for one in self._encoded),
+            (
+                len(encoded_item.context) + max(map(len, encoded_item.choices), default=0)
+                for encoded_item in self._encoded
+            ),
             default=0,
         )
         return max(COST, 2 * FEWEST * longest / max(1, sum(batch.tokens for batch in batches)))
 
     def tree_error(self, model: nn.Module, *, layout: Layout, attention: str) -> str:
-        """Return the reason why shared rows are wrong on this model, as far as one short tree shows.
+        """Reason why shared rows are wrong on this model.
+
+        As far as one short tree shows; empty if none does.
 
         Empty if none shows.
 
-        The tree has a root of four tokens and branches of four and three. It is compared with the root and the second
-        branch in a row of their own, and with itself after the first token of the first branch has changed. With the
-        layout `prefix` the root is the prefix.
+        The tree has a root of four tokens and branches of four and three. It is compared with the
+        root and the second branch in a row of their own, and with itself after the first token of
+        the first branch has changed. With the layout `prefix` the root is the prefix.
         """
         # Positions 0-3 root, 4-7 first branch, 8-10 second branch; depths 0-3, 4-7, 4-6.
         root, fork, size = 4, 8, 11
@@ -217,90 +235,95 @@ class ParityCheck:
         )
 
     def is_non_causal(self, model: nn.Module) -> bool:
-        """Return True if a later token changes the logits of earlier positions by far more than the model's own noise.
+        """Does a later token change the logits of earlier positions?
 
-        The change counts if it is large at any position, or more than a quarter of the change that a token makes right
-        after it: the logits of an untrained model hardly depend on its input.
+        By far more than the model's own noise.
+
+        The change counts if it is large at any position, or more than a quarter of the change that
+        a token makes right after it: the logits of an untrained model hardly depend on its input.
         """
         if not self._ids:
             return False
-        last = len(self._line.ids) - 1
-        text = Row.line(self._line.ids, tuple(range(last)))
+        last_position = len(self._line.ids) - 1
+        texts = Row.line(self._line.ids, tuple(range(last_position)))
         self._alone, after_later = self._read(
-            model, [self._line, self._with_other_token(self._line, last)], "rows"
+            model, [self._line, self._with_other_token(self._line, last_position)], "rows"
         )
-        own, after_later = self._alone[:last], after_later[:last]
+        alone_before, after_later = self._alone[:last_position], after_later[:last_position]
         # Some models depend on the number of later tokens, and not on which they are.
-        (shorter,) = self._read(model, [Row.line(text.ids[:last], text.positions)], "rows")
-        # In half precision, rounding may depend on the length, and only a large change shows more than that.
+        (shorter,) = self._read(
+            model, [Row.line(texts.ids[:last_position], texts.positions)], "rows"
+        )
+        # In half precision, rounding may depend on the length, and only a large change shows more
+        # than that.
         is_full = is_exact(model)
-        if _largest_divergence(own, shorter) > (
-            _largest_divergence(own, after_later) if is_full else NON_CAUSAL
+        if _largest_divergence(alone_before, shorter) > (
+            _largest_divergence(alone_before, after_later) if is_full else NON_CAUSAL
         ):
             after_later = shorter
-        change = float(_changes(own, after_later).max())
+        change = float(_changes(alone_before, after_later).max())
         smallest = _SMALLEST_CHANGE[_EXACT if is_full else _HALF]
         if self._may_stop and change <= smallest:
             return False
-        noise = self._noise(model, own, text, "rows")
+        noise = self._noise(model, alone_before, texts, "rows")
         earlier = _change(
-            own[-1:], self._read(model, [self._with_other_token(text, last - 2)], "rows")[0, -1:]
+            alone_before[-1:],
+            self._read(model, [self._with_other_token(texts, last_position - 2)], "rows")[0, -1:],
         )
-        # Changes of logits that are not finite are nan, and no comparison holds: the outcome of the items says so.
+        # Changes of logits that are not finite are nan, and no comparison holds: the outcome of the
+        # items says so.
         if not change > max(ABOVE_NOISE * noise, smallest):
             return False
-        return _largest_divergence(own, after_later) > NON_CAUSAL or 4 * change > earlier
+        return _largest_divergence(alone_before, after_later) > NON_CAUSAL or 4 * change > earlier
 
     def _noise(
-        self, model: nn.Module, own: Tensor, text: Row, layout: Layout, prefix: int = 0
+        self, model: nn.Module, alone: Tensor, text_row: Row, layout: Layout, prefix: int = 0
     ) -> float:
-        """Return how much a text's log-probabilities change at most next to rows of other tokens, nats."""
-        # The same tokens in other orders: no others are known to be allowed. The prefix is the same for all rows.
-        after = text.ids[prefix:]
+        # The rows next to the text have its tokens in other orders: no other tokens are known to be
+        # allowed. The prefix is the same for all rows. In nats.
+        after = text_row.ids[prefix:]
         counts = _NEIGHBOURS[_EXACT if is_exact(model) else _HALF]
-        others = [
+        other_tokens = [
             replace(
-                text, ids=text.ids[:prefix] + after[by % len(after) :] + after[: by % len(after)]
+                text_row,
+                ids=text_row.ids[:prefix] + after[by % len(after) :] + after[: by % len(after)],
             )
             for by in range(1, max(counts) + 1)
         ]
-        batches = ([text, *others[:count]] for count in counts)
+        batches = ([text_row, *other_tokens[:count]] for count in counts)
         return float(
             torch.stack(
-                [_changes(own, self._read(model, batch, layout, prefix)[0]) for batch in batches]
+                [_changes(alone, self._read(model, batch, layout, prefix)[0]) for batch in batches]
             ).max()
         )
 
     def _read(
         self, model: nn.Module, texts: Sequence[Row], layout: Layout, prefix: int = 0
     ) -> Tensor:
-        """Return the log-probabilities of texts that are read in one batch, fp32 [texts, read positions, vocabulary].
-
-        The texts have one shape; their first tokens, as many as `prefix`, are the same and are read as a prefix.
-        """
+        # In one batch, fp32 [texts, read positions, vocabulary]. The texts have one shape; their
+        # first tokens, as many as `prefix`, are the same and are read as a prefix.
         batch = Batch(
-            tuple(_without_prefix(text, prefix) for text in texts), prefix=texts[0].ids[:prefix]
+            tuple(_without_prefix(row, prefix) for row in texts), prefix=texts[0].ids[:prefix]
         )
         logits = self._forward.logits(model, batch, layout=layout)
         return torch.log_softmax(logits.float(), dim=-1).view(len(texts), -1, logits.shape[-1])
 
-    def _with_other_token(self, text: Row, position: int) -> Row:
-        other = (text.ids[position] + 1) % self._forward.vocabulary
-        return replace(text, ids=(*text.ids[:position], other, *text.ids[position + 1 :]))
+    def _with_other_token(self, text_row: Row, position: int) -> Row:
+        other_token = (text_row.ids[position] + 1) % self._forward.vocabulary
+        return replace(
+            text_row, ids=(*text_row.ids[:position], other_token, *text_row.ids[position + 1 :])
+        )
 
     def _single_rows(
         self, model: nn.Module, keys: Sequence[str], encoded: Sequence[Encoded], token_budget: int
     ) -> list[NDArray[np.float64]]:
-        """Return the log-likelihoods of the choices in single rows, nats, float64 [choices] by item."""
+        # In single rows, nats, float64 [choices] by item.
         batches = plan(keys, encoded, token_budget=token_budget, layout="rows")
         read = self._forward.score(model, batches, encoded, layout="rows")
         return [read[index].logprobs for index in range(len(encoded))]
 
     def _sample(self, scores: Mapping[int, Scores], batches: Sequence[Batch]) -> list[int]:
-        """Return the items deepest in shared rows, the longest item, and others.
-
-        The same ones in any order of the items.
-        """
+        # The same ones in any order of the items.
         ordered = sorted(scores, key=lambda index: self._keys[index])
         encoded = self._encoded
         size = {
@@ -315,41 +338,38 @@ class ParityCheck:
         affordable = int(COST * tokens / (2 * size[longest]))
         count = min(max(FEWEST, affordable), MOST, len(ordered))
         spread = [ordered[number * len(ordered) // count] for number in range(count)]
-        # Without repetition, the items where shared rows go wrong first come first: the last are dropped.
+        # Without repetition, the items where shared rows go wrong first come first: the last are
+        # dropped.
         return list(dict.fromkeys([*_deepest(batches), longest, *spread]))[: max(count, FEWEST)]
 
 
 def _without_prefix(row: Row, prefix: int) -> Row:
-    """Return the row of the tokens after a prefix of so many tokens."""
     (request,) = row.requests
     after = replace(request, positions=tuple(position - prefix for position in request.positions))
     ends = tuple(end - prefix for end in row.ends[prefix:])
     return Row(ids=row.ids[prefix:], depths=row.depths[prefix:], ends=ends, requests=(after,))
 
 
-def _changes(one: Tensor, other: Tensor) -> Tensor:
-    """Return the change of log-probabilities [positions, vocabulary], weighted by probability, in nats [positions]."""
-    weights = one.exp()
+def _changes(left: Tensor, right: Tensor) -> Tensor:
+    # Weighted by probability, in nats [positions].
+    weights = left.exp()
     # Tokens without probability in both have a change of inf - inf.
-    return torch.where(weights > 0, weights * (one - other).abs(), 0.0).sum(-1)
+    return torch.where(weights > 0, weights * (left - right).abs(), 0.0).sum(-1)
 
 
-def _change(one: Tensor, other: Tensor) -> float:
-    return float(_changes(one, other).mean())
+def _change(left: Tensor, right: Tensor) -> float:
+    return float(_changes(left, right).mean())
 
 
-def _largest_divergence(one: Tensor, other: Tensor) -> float:
-    """Return the largest Kullback-Leibler divergence [positions, vocabulary] at any position, nats."""
-    weights = one.exp()
-    return float(torch.where(weights > 0, weights * (one - other), 0.0).sum(-1).max())
+def _largest_divergence(left: Tensor, right: Tensor) -> float:
+    # Kullback-Leibler, at any position, nats.
+    weights = left.exp()
+    return float(torch.where(weights > 0, weights * (left - right), 0.0).sum(-1).max())
 
 
 def _deepest(batches: Sequence[Batch]) -> dict[int, int]:
-    """Return the item and choice of the requests where shared rows go wrong first.
-
-    They are the one at the highest position of its row, the one whose position differs most from its depth, and the
-    ones at the highest position with and without a prefix.
-    """
+    # Where shared rows go wrong first: at the highest position of the row, where the position
+    # differs most from the depth, and at the highest position with and without a prefix.
     requests = [
         (
             len(batch.prefix) + request.positions[-1],
@@ -363,11 +383,17 @@ def _deepest(batches: Sequence[Batch]) -> dict[int, int]:
     ]
     if not requests:
         return {}
-    last = max(requests, key=lambda one: one[0])
-    shifted = max(requests, key=lambda one: one[0] - one[1])
-    parts = [[one for one in requests if one[2] is kind] for kind in (True, False)]
-    furthest = [max(part, key=lambda one: one[0]) for part in parts if part]
-    return {request.item: request.choice for _, _, _, request in (last, shifted, *furthest)}
+    last_request = max(requests, key=lambda request: request[0])
+    shifted = max(requests, key=lambda request: request[0] - request[1])
+    parts = [
+        [request for request in requests if request[2] is is_kind] for is_kind in (True, False)
+    ]
+    furthest = [
+        max(requests_of_kind, key=lambda request: request[0])
+        for requests_of_kind in parts
+        if requests_of_kind
+    ]
+    return {request.item: request.choice for _, _, _, request in (last_request, shifted, *furthest)}
 
 
 def _with_choices(encoded: Encoded, choices: Sequence[int]) -> Encoded:
@@ -380,27 +406,29 @@ def _with_choices(encoded: Encoded, choices: Sequence[int]) -> Encoded:
 
 
 def _largest_difference(
-    one: Sequence[NDArray[np.float64]], other: Sequence[NDArray[np.float64]]
+    left: Sequence[NDArray[np.float64]], right: Sequence[NDArray[np.float64]]
 ) -> float:
-    return max((float(np.abs(a - b).max()) for a, b in zip(one, other, strict=True)), default=0.0)
+    return max((float(np.abs(a - b).max()) for a, b in zip(left, right, strict=True)), default=0.0)
 
 
-def _likeliest(encoded: Encoded, scores: Scores, norm: Norm, also: int | None) -> tuple[int, ...]:
-    """Return the choices with the highest and the second highest score, and one more that is to be tested."""
+def _likeliest(encoded: Encoded, scores: Scores, norm: Norm, tested: int | None) -> tuple[int, ...]:
+    # The highest and the second highest score, and one more that is to be tested.
     k = np.array([len(scores.logprobs)])
     values = choices.normalise(scores.logprobs, k, norm=norm, lengths=lengths(encoded))
-    found = choices.ranking(values)[:2].tolist()
-    return tuple(dict.fromkeys([*found, *([] if also is None else [also])]))
+    best_two = choices.ranking(values)[:2].tolist()
+    return tuple(dict.fromkeys([*best_two, *([] if tested is None else [tested])]))
 
 
 def _margin_change(
-    encoded: Encoded, one: NDArray[np.float64], other: NDArray[np.float64], norm: Norm
+    encoded: Encoded, left: NDArray[np.float64], right: NDArray[np.float64], norm: Norm
 ) -> float:
-    """Return the change of the margin between the first two choices, nats; 0 if there is one choice."""
-    if len(one) < 2:
+    # Nats; 0 if there is one choice.
+    if len(left) < 2:
         return 0.0
     unit = {name: values[:2] for name, values in lengths(encoded).items()}
-    first, second = (decide(x[:2], lengths=unit, norm=norm, answers=[0]) for x in (one, other))
+    margin_left, second = (
+        decide(x[:2], lengths=unit, norm=norm, answers=[0]) for x in (left, right)
+    )
     # Another choice won: the margin went through zero.
-    sign = 1.0 if first.chosen == second.chosen else -1.0
-    return abs(first.margin - sign * second.margin)
+    sign = 1.0 if margin_left.chosen == second.chosen else -1.0
+    return abs(margin_left.margin - sign * second.margin)

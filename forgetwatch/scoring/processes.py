@@ -1,15 +1,17 @@
 """Several processes that score one model together: which batches each reads, and how all get the same rows.
 
-Batches of scored options are planned first and then sharded, so that their outcomes do not depend on the number of
-processes. Prompts that are answered freely are sharded first: in low precision a text may differ with that number.
-Where each process holds a part of the model (FSDP, ZeRO-3), all make the same number of calls; where each layer is
-split over processes (tensor parallel), all make the same calls.
+Batches of scored options are planned first and then sharded, so that their outcomes do not depend
+on the number of processes. Prompts that are answered freely are sharded first: in low precision a
+text may differ with that number. Where each process holds a part of the model (FSDP, ZeRO-3), all
+make the same number of calls; where each layer is split over processes (tensor parallel), all make
+the same calls.
 
-A failure in one process becomes a failure in all, at the same point: otherwise the others would wait for it. (A failure
-within a call of a model in parts cannot be shared: the others wait in the model's own exchange until that times out.)
+A failure in one process becomes a failure in all, at the same point: otherwise the others would
+wait for it. (A failure within a call of a model in parts cannot be shared: the others wait in the
+model's own exchange until that times out.)
 
-A trainer begins the group of its processes itself. A command that torchrun or accelerate started in several processes
-enters `joined_group`.
+A trainer begins the group of its processes itself. A command that torchrun or accelerate started in
+several processes enters `joined_group`.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ class _FailedElsewhereError(ScoringError):
 
 
 def world_size() -> int:
-    """Return the number of processes that work together; 1 outside of a process group."""
+    """Number of processes that work together; 1 without a group."""
     return (
         distributed.get_world_size()
         if distributed.is_available() and distributed.is_initialized()
@@ -67,22 +69,24 @@ def world_size() -> int:
 
 
 def rank() -> int:
-    """Return the index of this process; 0 for the main process."""
+    """Index of this process; 0 for the main process."""
     return distributed.get_rank() if world_size() > 1 else 0
 
 
 @contextmanager
 def joined_group() -> Iterator[None]:
-    """Provide a context in which the processes that torchrun or accelerate started work together.
+    """Let the launcher's processes work together in the block.
 
-    Outside of a launcher, and inside a group that a trainer began, nothing changes. In the group objects are exchanged
-    by gloo; NCCL is for what a model itself sends between GPUs.
+    Outside of a launcher, and inside a group that a trainer began, nothing changes. In the group
+    objects are exchanged by gloo; NCCL is for what a model itself sends between GPUs.
 
-    A process that raises inside leaves the group, so that the others do not wait for it. The first of them raises its
-    own error, all others `ReportedElsewhereError`: so that one message is printed.
+    A process that raises inside leaves the group, so that the others do not wait for it. The first
+    of them raises its own error, all others `ReportedElsewhereError`: so that one message is
+    printed.
 
     Raises:
-        ScoringError: If a launcher's variable is missing, the group cannot begin, or a process was killed.
+        ScoringError: If a launcher's variable is missing, the group cannot begin, or a process was
+            killed.
         ReportedElsewhereError: If another process failed before this one.
     """
     if launched_count() == 1 or world_size() > 1:
@@ -108,7 +112,8 @@ def joined_group() -> Iterator[None]:
             raise ReportedElsewhereError(str(error)) from error
         if "gloo" in str(error) and not isinstance(error, ForgetwatchError):
             raise ScoringError(
-                f"process {number}: another process of the group no longer answers; was it killed, is memory full, or "
+                f"process {number}: another process of the group no longer answers; was it "
+                "killed, is memory full, or "
                 "does it hang?"
             ) from error
         raise
@@ -118,10 +123,13 @@ def joined_group() -> Iterator[None]:
 
 
 def failed_together(error: Exception, *, number: int) -> None:
-    """Return when all processes have failed in the piece of work of this number, so that they can continue together.
+    """Return when all processes failed in this piece of work.
 
-    Other than a failure that `all_gather` shares, one between two exchanges may be that of a single process, for which
-    the others wait in their next exchange: then it is an error, and the group cannot continue.
+    They can then continue together.
+
+    Other than a failure that `all_gather` shares, one between two exchanges may be that of a single
+    process, for which the others wait in their next exchange: then it is an error, and the group
+    cannot continue.
     """
     if (store := _store.get()) is None:
         return
@@ -136,10 +144,11 @@ def failed_together(error: Exception, *, number: int) -> None:
 
 
 def _begin_group() -> Store:
-    """Begin the group of the launcher's processes, each with its GPU; the store is for reports of failures."""
+    # Each process has its GPU; the store is for reports of failures.
     if missing := [name for name in _LAUNCHER if name not in os.environ]:
         raise ScoringError(
-            f"WORLD_SIZE is {launched_count()}, and {', '.join(missing)} is not set; start several processes "
+            f"WORLD_SIZE is {launched_count()}, and {', '.join(missing)} is not set; start "
+            "several processes "
             "with torchrun or accelerate launch, or unset WORLD_SIZE for one"
         )
     backend = "gloo"
@@ -147,8 +156,8 @@ def _begin_group() -> Store:
         backend = "cpu:gloo,cuda:nccl"
         # Where each process sees its own GPU only, that one is GPU 0.
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
-    place = f"at {os.environ['MASTER_ADDR']}, port {os.environ['MASTER_PORT']}"
-    line = f"waiting for all {launched_count()} processes of the launcher {place}; without one, unset WORLD_SIZE"
+    address = f"at {os.environ['MASTER_ADDR']}, port {os.environ['MASTER_PORT']}"
+    line = f"waiting for all {launched_count()} processes of the launcher {address}; without one, unset WORLD_SIZE"
     waiting = threading.Timer(_UNHEARD, log, [line])
     waiting.daemon = True
     try:
@@ -162,7 +171,8 @@ def _begin_group() -> Store:
     except (RuntimeError, ValueError) as error:
         why = str(error).strip().splitlines()[0]
         raise ScoringError(
-            f"the group of {launched_count()} processes cannot begin {place} ({why}); were all of them started? Unset "
+            f"the group of {launched_count()} processes cannot begin {address} ({why}); were all "
+            "of them started? Unset "
             "WORLD_SIZE for one process"
         ) from error
     finally:
@@ -171,32 +181,32 @@ def _begin_group() -> Store:
 
 
 def _end_group() -> None:
-    """End the group if it has not ended; processes that wait for this one then fail at once."""
+    # Processes that wait for this one fail at once.
     if distributed.is_initialized():
         distributed.destroy_process_group()
 
 
 def shard(batches: Sequence[T], model: nn.Module) -> list[T]:
-    """Return the batches that this process reads.
+    """Select the batches that this process reads.
 
     The same number in each process where each holds a part of the model.
     """
     count = world_size()
     if count == 1 or is_tensor_parallel(model) or not batches:
         return list(batches)
-    own = list(batches[rank() :: count])
+    own_batches = list(batches[rank() :: count])
     if is_sharded(
         model
     ):  # filled up with a batch that another process reads too, which gives the same rows twice
-        own += [batches[0]] * (-(-len(batches) // count) - len(own))
-    return own
+        own_batches += [batches[0]] * (-(-len(batches) // count) - len(own_batches))
+    return own_batches
 
 
 def all_gather(function: Callable[[], T]) -> list[T]:
-    """Return the results of a function in each process, by rank.
+    """Gather the results of a function from all processes, by rank.
 
-    If it failed in another process, that one and the reason are named; in a process in which it failed the error itself
-    is raised.
+    If it failed in another process, that one and the reason are named; in a process in which it
+    failed the error itself is raised.
     """
     if world_size() == 1:
         return [function()]
@@ -219,30 +229,43 @@ def all_gather(function: Callable[[], T]) -> list[T]:
 
 
 def first_reason(error: Exception, reason: str) -> str:
-    """Return the reason of a failure that `all_gather` raised.
+    """Reason of the first process that failed, in all processes.
 
     That of the first process that failed itself, in all of them.
 
     Each process gives the error that was raised in it, and the reason that it would state.
     """
-    own = None if isinstance(error, _FailedElsewhereError) else reason
-    return next((one for one in all_gather(lambda: own) if one is not None), reason)
+    own_reason = None if isinstance(error, _FailedElsewhereError) else reason
+    return next(
+        (
+            reason_of_rank
+            for reason_of_rank in all_gather(lambda: own_reason)
+            if reason_of_rank is not None
+        ),
+        reason,
+    )
 
 
 def on_all_processes(function: Callable[[], T]) -> T:
-    """Return the result of a function in this process, once it has returned in every process.
+    """Run a function in all processes.
 
     Else an error as of `all_gather`.
 
     Unlike there, the result is not sent, and may be an object that cannot be.
+
+    Returns:
+        The result in this process, once the function has returned in every process.
     """
-    made: list[T] = []
-    all_gather(lambda: made.append(function()))
-    return made[0]
+    results: list[T] = []
+    all_gather(lambda: results.append(function()))
+    return results[0]
 
 
 def on_main_process(function: Callable[[], T]) -> T:
-    """Return the result of a function in the main process, sent to all; the others do not call it.
+    """Run a function in the main process.
+
+    Returns:
+        The result, in all processes.
 
     Raises:
         ForgetwatchError: If it failed in the main process; there the error itself is raised.
@@ -256,10 +279,10 @@ def on_main_process(function: Callable[[], T]) -> T:
             sent[0] = function()
         except Exception as error:
             # The package's own errors can be pickled; others may not.
-            own = isinstance(error, ForgetwatchError)
+            is_ours = isinstance(error, ForgetwatchError)
             failed, sent[1] = (
                 error,
-                error if own else ForgetwatchError(f"{type(error).__name__}: {error}"),
+                error if is_ours else ForgetwatchError(f"{type(error).__name__}: {error}"),
             )
     distributed.broadcast_object_list(sent, src=0)
     if failed is not None:

@@ -1,8 +1,9 @@
 """Numbers that are read from a batch's logits, the scores of items that they give, and the outcome of an item.
 
-The log-probability of a token is read at the position before it. All numbers of a batch are named before it is read,
-so that they leave the device together. The rule by which log-likelihoods decide is `metrics.choices`. A passage has no
-outcome: its log-likelihood is stored with the length of its text (`metrics.log_score`).
+The log-probability of a token is read at the position before it. All numbers of a batch are named
+before it is read, so that they leave the device together. The rule by which log-likelihoods decide
+is `metrics.choices`. A passage has no outcome: its log-likelihood is stored with the length of its
+text (`metrics.log_score`).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Scores:
 
     @classmethod
     def of(cls, choices: int) -> Self:
-        """Return the scores of an item before any of its choices is read."""
+        """Scores of an item before a choice is read."""
         return cls(
             logprobs=np.full(choices, np.nan),
             tokens=[np.empty(0)] * choices,
@@ -62,34 +63,42 @@ class Scores:
 
     @property
     def are_finite(self) -> bool:
-        """False if a log-likelihood is NaN, or all are minus infinity; one alone is of a token that is ruled out."""
+        """Are the log-likelihoods finite?
+
+        NaN is not, nor are all minus infinity; a single minus infinity is of a token that is ruled
+        out.
+        """
         return not np.isnan(self.logprobs).any() and bool(np.isfinite(self.logprobs).any())
 
-    def merged(self, other: Scores) -> Scores:
-        """Return these scores together with those of the same item from another process."""
+    def merged(self, rest: Scores) -> Scores:
+        """Merge scores of the same item from another process."""
         # The lowest choice decides, so that the result does not depend on which process read what.
-        first = min(
-            (one for one in (self, other) if one.top >= 0), key=lambda one: one.order, default=self
+        earliest = min(
+            (scores for scores in (self, rest) if scores.top >= 0),
+            key=lambda scores: scores.order,
+            default=self,
         )
         return replace(
-            first,
-            logprobs=np.where(np.isnan(self.logprobs), other.logprobs, self.logprobs),
+            earliest,
+            logprobs=np.where(np.isnan(self.logprobs), rest.logprobs, self.logprobs),
             tokens=[
-                own if own.size else read
-                for own, read in zip(self.tokens, other.tokens, strict=True)
+                own_tokens if own_tokens.size else read
+                for own_tokens, read in zip(self.tokens, rest.tokens, strict=True)
             ],
-            greedy=self.greedy | other.greedy,
-            beside=self.beside or other.beside,
+            greedy=self.greedy | rest.greedy,
+            beside=self.beside or rest.beside,
         )
 
 
 def check_finite_scores(scores: Iterable[Scores]) -> None:
-    """Refuse log-likelihoods that are not finite, for callers that have no outcome for them.
+    """Refuse log-likelihoods that are not finite.
+
+    For callers that have no outcome for them.
 
     Raises:
         ScoringError: If those of a text are not.
     """
-    if not all(one.are_finite for one in scores):
+    if not all(score.are_finite for score in scores):
         raise ScoringError("the model's logits are not finite; has the run diverged?")
 
 
@@ -97,9 +106,11 @@ class Readout:
     """Numbers that one batch yields.
 
     Attributes:
-        rows: Index in `Batch.needed` of each token whose log-probability is read, ascending, int64 [cells].
+        rows: Index in `Batch.needed` of each token whose log-probability is read, ascending, int64
+            [cells].
         tokens: The tokens, int64 [cells].
-        likeliest: Indices in `Batch.needed` of the positions whose most likely token is read, ascending, int64.
+        likeliest: Indices in `Batch.needed` of the positions whose most likely token is read,
+            ascending, int64.
         most: Number of the likeliest tokens that are read at every position.
 
     With `greedy` the choices that greedy decoding would generate are found too.
@@ -116,11 +127,12 @@ class Readout:
             for number, row in enumerate(batch.rows)
             for request in row.requests
         ]
-        # All choices of an item share the position after the context: it is read with the lowest one here.
+        # All choices of an item share the position after the context: it is read with the lowest
+        # one here.
         lowest: dict[int, int] = {}
         for number, request in enumerate(self._requests):
-            known = lowest.get(request.item)
-            if known is None or request.choice < self._requests[known].choice:
+            lowest_known = lowest.get(request.item)
+            if lowest_known is None or request.choice < self._requests[lowest_known].choice:
                 lowest[request.item] = number
         self._spelled = {
             number: sorted({token for tokens in encoded[item].spellings for token in tokens})
@@ -128,62 +140,69 @@ class Readout:
         }
         firsts = [self._indices[number][0] for number in self._spelled]
         spelled = [
-            np.full(len(others), first)
-            for first, others in zip(firsts, self._spelled.values(), strict=True)
+            np.full(len(spellings), ids)
+            for ids, spellings in zip(firsts, self._spelled.values(), strict=True)
         ]
         self.most = beside if isinstance(beside, int) else 0
         self._given = (
             [] if isinstance(beside, int) else [beside[request.item] for request in self._requests]
         )
-        given = [
+        tokens_given = [
             np.repeat(index, ids.shape[1])
             for index, ids in zip(self._indices, self._given, strict=False)
         ]
         targets = [np.array(request.targets, np.int64) for request in self._requests]
-        others = [np.array(ids, np.int64) for ids in self._spelled.values()]
-        tokens = np.concatenate([*targets, *others, *(ids.ravel() for ids in self._given)])
-        rows = np.concatenate([*self._indices, *spelled, *given])
+        arrays = [np.array(ids, np.int64) for ids in self._spelled.values()]
+        tokens = np.concatenate([*targets, *arrays, *(ids.ravel() for ids in self._given)])
+        rows = np.concatenate([*self._indices, *spelled, *tokens_given])
         self._order = np.argsort(rows, kind="stable")
         self.rows = rows[self._order]
         self.tokens = tokens[self._order]
         self.likeliest = np.arange(len(needed)) if greedy else np.unique(np.array(firsts))
         self._greedy = greedy
 
-    def add_to(self, found: dict[int, Scores], numbers: NDArray[np.float64]) -> None:
-        """Put the scores of the batch's requests into `found`, by item, from the numbers of its positions."""
+    def add_to(self, scores_of: dict[int, Scores], numbers: NDArray[np.float64]) -> None:
+        """Add the scores of the batch's requests.
+
+        Args:
+            scores_of: Scores by item, changed in place.
+            numbers: Numbers of the batch's positions.
+        """
         logprobs = np.empty(len(self.rows))
         logprobs[self._order] = numbers[: len(self.rows)]
         likeliest = numbers[len(self.rows) : len(self.rows) + len(self.likeliest)]
         targets = sum(len(request.targets) for request in self._requests)
         bounds = np.cumsum([len(tokens) for tokens in self._spelled.values()])
         *read, given = np.split(logprobs[targets:], bounds)
-        others = dict(zip(self._spelled, read, strict=True))
+        by_spelling = dict(zip(self._spelled, read, strict=True))
         beside = self._tokens_beside(given, numbers[len(self.rows) + len(self.likeliest) :])
         offset = 0
         for number, (request, indices) in enumerate(
             zip(self._requests, self._indices, strict=True)
         ):
-            own = logprobs[offset : offset + len(indices)]
+            logprobs_own = logprobs[offset : offset + len(indices)]
             offset += len(indices)
-            scores = found[request.item]
-            scores.tokens[request.choice] = own
-            scores.logprobs[request.choice] = own.sum()
+            scores = scores_of[request.item]
+            scores.tokens[request.choice] = logprobs_own
+            scores.logprobs[request.choice] = logprobs_own.sum()
             if self._greedy:
                 scores.greedy[request.choice] = bool((likeliest[indices] == request.targets).all())
-            if number in others and not 0 <= scores.order <= request.choice:
+            if number in by_spelling and not 0 <= scores.order <= request.choice:
                 top = int(likeliest[np.searchsorted(self.likeliest, indices[0])])
-                spelled = float(np.exp(others[number]).sum())
-                found[request.item] = replace(
+                spelled = float(np.exp(by_spelling[number]).sum())
+                scores_of[request.item] = replace(
                     scores, top=top, spelled=spelled, order=request.choice
                 )
             if beside:
-                found[request.item] = replace(found[request.item], beside=beside[number])
+                scores_of[request.item] = replace(scores_of[request.item], beside=beside[number])
 
-    def _tokens_beside(self, given: NDArray[np.float64], tops: NDArray[np.float64]) -> list[Tokens]:
-        """Return the other tokens at the positions of each request; empty if none were read."""
+    def _tokens_beside(
+        self, beside: NDArray[np.float64], tops: NDArray[np.float64]
+    ) -> list[Tokens]:
+        # Empty if none were read.
         if self._given:
             bounds = np.cumsum([ids.size for ids in self._given])[:-1]
-            parts = zip(self._given, np.split(given, bounds), strict=True)
+            parts = zip(self._given, np.split(beside, bounds), strict=True)
             return [Tokens(ids=ids, logprobs=part.reshape(ids.shape)) for ids, part in parts]
         if not self.most:
             return []
@@ -205,9 +224,12 @@ class ChoiceReadout:
 
 
 def lengths(encoded: Encoded, *, leading_space: bool = False) -> dict[str, NDArray[np.int64]]:
-    """Return the length of each choice in characters, UTF-8 bytes and tokens, int64 [choices].
+    """Length of each choice in characters, bytes and tokens.
 
-    A leading space counts among characters and bytes if requested, as in a passage, where it is text.
+    UTF-8 bytes; int64 [choices].
+
+    A leading space counts among characters and bytes if requested, as in a passage, where it is
+    text.
     """
     texts = [text if leading_space else text.removeprefix(" ") for text in encoded.texts]
     return {
@@ -225,10 +247,10 @@ def decide(
     answers: Sequence[Any],
     priors: NDArray[np.float64] | None = None,
 ) -> ChoiceReadout:
-    """Return the choice with the highest normalised log-likelihood, its margin and gold's share, by `metrics.choices`.
+    """Choose by the highest normalised log-likelihood.
 
-    Log-likelihoods, and priors without the prompt for the norm ``unconditional``, are in nats [choices]; `answers` are
-    the indices of the right choices.
+    Log-likelihoods, and priors without the prompt for the norm ``unconditional``, are in nats
+    [choices]; `answers` are the indices of the right choices.
 
     >>> decision = decide(np.log([0.8, 0.2]), lengths={}, norm="sum", answers=[0])
     >>> decision.chosen, decision.correct, round(decision.gold_share, 6), round(decision.margin, 6)
@@ -238,18 +260,20 @@ def decide(
     scores = choices.normalise(logprobs, k, norm=norm, lengths=lengths, priors=priors)
     golds = np.zeros(len(logprobs), bool)
     golds[list(answers)] = True
-    found = choices.decide(scores, k, golds)
-    chosen = int(found.chosen[0])
+    decisions = choices.decide(scores, k, golds)
+    chosen = int(decisions.chosen[0])
     return ChoiceReadout(
         chosen=chosen,
         correct=chosen in answers,
-        gold_share=float(found.share[0]),
-        margin=float(found.margin[0]),
+        gold_share=float(decisions.share[0]),
+        margin=float(decisions.margin[0]),
     )
 
 
 def option_mass(logprobs: NDArray[np.float64], encoded: Encoded, spelled: float) -> float:
-    """Sum the probability of the options at the answer position, 0 to 1, with other spellings (`spelled`).
+    """Probability of the options at the answer position, 0 to 1.
+
+    With other spellings (`spelled`).
 
     A choice that begins with another choice's tokens is already counted in it.
     """
@@ -257,13 +281,13 @@ def option_mass(logprobs: NDArray[np.float64], encoded: Encoded, spelled: float)
     counted = {
         ids: logprob
         for ids, logprob in zip(encoded.choices, logprobs, strict=True)
-        if not any(other != ids and ids[: len(other)] == other for other in encoded.choices)
+        if not any(choice != ids and ids[: len(choice)] == choice for choice in encoded.choices)
     }
     # Rounding may carry the sum above 1.
     return min(1.0, float(np.exp(logsumexp(list(counted.values())))) + spelled)
 
 
 def is_free_correct(item: Item, encoded: Encoded, top: int) -> bool:
-    """Return True if the most likely next token begins a right answer, in any of its spellings."""
+    """Does the likeliest next token begin a right answer?"""
     golds = map(int, item.answers)
     return any(top == encoded.choices[gold][0] or top in encoded.spellings[gold] for gold in golds)

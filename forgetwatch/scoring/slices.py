@@ -1,7 +1,7 @@
 """A scorer of a probe in slices, each balanced over the categories, that may end with the finished ones.
 
-A measurement that may take minutes is measured in slices, so that one that takes far longer than it should has an
-end. Later scores read the same slices, and so the same batches.
+A measurement that may take minutes is measured in slices, so that one that takes far longer than it
+should has an end. Later scores read the same slices, and so the same batches.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SlicedScorer:
         ]
 
     def encodes_alike(self, tokenizer: Any) -> bool:
-        """Return whether a tokenizer gives the token ids that are scored."""
+        """Does a tokenizer give the token ids that are scored?"""
         return all(scorer.encodes_alike(tokenizer) for scorer in self._scorers)
 
     def score(
@@ -53,7 +53,7 @@ class SlicedScorer:
         progress: Progress | None = None,
         ends: Callable[[], bool] = lambda: False,
     ) -> Snapshot:
-        """Return the model's outcomes on the probe, or on its first items where `ends` is True after a slice.
+        """Score the probe, or its first slices until `ends` is True.
 
         The slices that were not scored are left out of later scores too.
         """
@@ -68,20 +68,27 @@ class SlicedScorer:
                 break
         if len(self._scorers) == 1:
             return parts[0]
-        self._scorers, whole = self._scorers[: len(parts)], parts[0]
+        self._scorers, whole_snapshot = self._scorers[: len(parts)], parts[0]
         self._probe = probe = self._probe.head(len(parts) * self._size)
         seconds = {
-            name: sum(part.meta[name] for part in parts) for name in ("seconds", "written_seconds")
+            name: sum(snapshot.meta[name] for snapshot in parts)
+            for name in ("seconds", "written_seconds")
         }
         settings = {
-            "probe": {**whole.meta["probe"], "fingerprint": probe.fingerprint, "items": len(probe)},
-            "batch": {**whole.meta["batch"], "slice": self._size},
+            "probe": {
+                **whole_snapshot.meta["probe"],
+                "fingerprint": probe.fingerprint,
+                "items": len(probe),
+            },
+            "batch": {**whole_snapshot.meta["batch"], "slice": self._size},
         }
-        table = pa.concat_tables([part.table for part in parts])
-        return replace(whole, table=table, meta={**whole.meta, **seconds, **settings})
+        table = pa.concat_tables([snapshot.table for snapshot in parts])
+        return replace(
+            whole_snapshot, table=table, meta={**whole_snapshot.meta, **seconds, **settings}
+        )
 
     def _whole(self, progress: Progress | None, *, slices: int) -> Progress | None:
-        """Return the progress of a slice after so many, as a part of the whole."""
+        # A part of the whole.
         before, of = slices * self._size, len(self._probe)
         if progress is None or of <= self._size:
             return progress

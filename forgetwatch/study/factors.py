@@ -1,20 +1,23 @@
 """What forgetting goes with over the pairs of a study, and the findings of arXiv 2510.17776.
 
-    pairs ─▶ covariates ─▶ slopes within stages, then with the others held ─▶ a sentence, or "cannot tell"
+    pairs ─▶ covariates ─▶ slopes within stages, then with the others held ─▶ a sentence, or "cannot
+    tell"
 
-A covariate is a number or a word that the file gives each pair: its stage, its size, its data, and whatever stands
-under `covariates`. Numbers that span a factor of ten or more, and size and data, count by their logarithm. A word is
-compared with the most frequent one, as is a stage. The model family is the unit (`metrics.trend`); without one the base
-is.
+A covariate is a number or a word that the file gives each pair: its stage, its size, its data, and
+whatever stands under `covariates`. Numbers that span a factor of ten or more, and size and data,
+count by their logarithm. A word is compared with the most frequent one, as is a stage. The model
+family is the unit (`metrics.trend`); without one the base is.
 
-Every slope but that of a stage holds the stage: the small models of a study may be those that were trained another way,
-which would look like an effect of size. A slope is told if its p-value times the number of slopes, of all covariates
-and both rates, is below .05; the intervals are those of this rule.
+Every slope but that of a stage holds the stage: the small models of a study may be those that were
+trained another way, which would look like an effect of size. A slope is told if its p-value times
+the number of slopes, of all covariates and both rates, is below .05; the intervals are those of
+this rule.
 
-The abstract of the paper says small, low, moderate and large, and gives no numbers. Here small and low are below 5 %,
-moderate is 5 to 15 %, large is above, and a merge takes off less than 1 point unless it mitigates forgetting. These
-bounds are of this module, not of the paper. A finding is supported if the 95 % intervals over families lie where it
-says, contradicted if one lies elsewhere, and else cannot be told.
+The abstract of the paper says small, low, moderate and large, and gives no numbers. Here small and
+low are below 5 %, moderate is 5 to 15 %, large is above, and a merge takes off less than 1 point
+unless it mitigates forgetting. These bounds are of this module, not of the paper. A finding is
+supported if the 95 % intervals over families lie where it says, contradicted if one lies elsewhere,
+and else cannot be told.
 """
 
 from __future__ import annotations
@@ -82,16 +85,21 @@ class Trend:
 
     @property
     def interval(self) -> Interval:
-        """Interval of the slope within stages, at the level that the questions share."""
+        """Interval of the slope within stages.
+
+        At the level that the questions share.
+        """
         return self.alone.interval_of(self.questions)
 
     @property
     def seen(self) -> float:
-        """Change that 80 of 100 such studies would tell; nan without an error."""
+        """Change that 80 of 100 such studies would show.
+
+        nan without an error.
+        """
         return self.alone.seen(self.questions)
 
     def __str__(self) -> str:
-        """Return the trend in one sentence."""
         of = _of(self.pairs, self.families)
         low, high = self.interval
         per = f" per {self.unit}" if self.unit else ""
@@ -103,12 +111,12 @@ class Trend:
         if low <= 0 <= high:
             seen = f"{of} would show {points(self.seen).lstrip('+')} points or more in 80 of 100 such studies"
             return f"{self.rate} and {self.covariate}: cannot tell, {value}; {seen}"
-        told = f"{self.rate} {'rises' if self.alone.slope > 0 else 'falls'} with {self.covariate}: {value}; {of}"
+        sentence = f"{self.rate} {'rises' if self.alone.slope > 0 else 'falls'} with {self.covariate}: {value}; {of}"
         start, end = (1.0, 1.0) if self.held is None else self.held.interval_of(self.questions)
         if start > 0 or end < 0:
-            return told
+            return sentence
         none = "no interval" if math.isnan(start) else "cannot tell"
-        return f"{told}; with the others held, over {count(self.held_pairs)} pairs: {none}"
+        return f"{sentence}; with the others held, over {count(self.held_pairs)} pairs: {none}"
 
 
 def _of(pairs: int, families: int) -> str:
@@ -117,49 +125,59 @@ def _of(pairs: int, families: int) -> str:
 
 
 def trends(study: Study) -> list[Trend]:
-    """Return the trends of both rates over each covariate that at least two pairs differ in."""
-    found = [trend for rate in RATES for trend in _trends_of(study, rate)]
-    return [replace(trend, questions=len(found)) for trend in found]
+    """Trends of both rates over each covariate.
+
+    At least two pairs differ in the covariate.
+    """
+    found_trends = [trend for rate in RATES for trend in _trends_of(study, rate)]
+    return [replace(trend, questions=len(found_trends)) for trend in found_trends]
 
 
 def _trends_of(study: Study, rate: Rate) -> list[Trend]:
-    pairs = [one for one in study.compared if math.isfinite(one.unclipped(rate))]
-    outcome = np.array([one.unclipped(rate) for one in pairs])
+    pairs = [pair for pair in study.compared if math.isfinite(pair.unclipped(rate))]
+    outcome = np.array([pair.unclipped(rate) for pair in pairs])
     families = (
-        np.unique([one.pair.family for one in pairs], return_inverse=True)[1]
+        np.unique([pair.pair.family for pair in pairs], return_inverse=True)[1]
         if pairs
         else np.empty(0, int)
     )
-    covariates = _covariates([one.pair for one in pairs])
-    columns = {name: values for one in covariates for name, values in one.columns.items()}
-    stages = [one for one in covariates if one.name == STAGE]
-    every = (
+    covariates = _covariates([pair.pair for pair in pairs])
+    columns = {
+        name: values for covariate in covariates for name, values in covariate.columns.items()
+    }
+    stages = [covariate for covariate in covariates if covariate.name == STAGE]
+    every_stage = (
         np.flatnonzero(np.isfinite([*columns.values()]).all(axis=0))
         if columns
         else np.empty(0, int)
     )
-    together = _slopes(outcome, covariates, families, every)
-    found = []
-    for one in covariates:
+    together = _slopes(outcome, covariates, families, every_stage)
+    found_trends = []
+    for covariate in covariates:
         # The words of one covariate are fitted together, each against the most frequent.
-        known = np.flatnonzero(np.isfinite(next(iter(one.columns.values()))))
-        alone = _slopes(outcome, [one] if one.name == STAGE else [*stages, one], families, known)
-        has_others = any(other.name not in (STAGE, one.name) for other in covariates)
-        found += [
+        finite = np.flatnonzero(np.isfinite(next(iter(covariate.columns.values()))))
+        alone = _slopes(
+            outcome,
+            [covariate] if covariate.name == STAGE else [*stages, covariate],
+            families,
+            finite,
+        )
+        has_others = any(other.name not in (STAGE, covariate.name) for other in covariates)
+        found_trends += [
             Trend(
                 rate=rate,
                 covariate=name,
-                unit=one.unit,
+                unit=covariate.unit,
                 alone=alone.get(name, _UNKNOWN),
                 held=together.get(name, _UNKNOWN) if has_others else None,
-                pairs=len(known),
-                families=len(np.unique(families[known])),
-                held_pairs=len(every),
+                pairs=len(finite),
+                families=len(np.unique(families[finite])),
+                held_pairs=len(every_stage),
                 questions=1,
             )
-            for name in one.columns
+            for name in covariate.columns
         ]
-    return found
+    return found_trends
 
 
 _UNKNOWN: Final = Slope(slope=math.nan, error=math.nan, degrees=0.0)
@@ -168,44 +186,43 @@ _UNKNOWN: Final = Slope(slope=math.nan, error=math.nan, degrees=0.0)
 def _slopes(
     outcome: Floats, covariates: Sequence[_Covariate], families: Ints, rows: Ints
 ) -> dict[str, Slope]:
-    """Return the slopes over some pairs, without the words that none of them has.
-
-    Where none has the word that the others are compared with, these are held by another one, and have no slope.
-    """
+    # Where none has the word that the others are compared with, these are held by another one, and
+    # have no slope.
     columns: dict[str, Floats] = {}
     held: set[str] = set()
-    for one in covariates:
-        own = {
+    for covariate in covariates:
+        own_columns = {
             name: values[rows]
-            for name, values in one.columns.items()
-            if one.unit or values[rows].any()
+            for name, values in covariate.columns.items()
+            if covariate.unit or values[rows].any()
         }
-        if own and not one.unit and np.any([*own.values()], axis=0).all():
-            own.pop(next(iter(own)))
-            held |= own.keys()
-        columns |= own
-    found = family_slopes(outcome[rows], columns, families[rows])
-    return {name: slope for name, slope in found.items() if name not in held}
+        if own_columns and not covariate.unit and np.any([*own_columns.values()], axis=0).all():
+            own_columns.pop(next(iter(own_columns)))
+            held |= own_columns.keys()
+        columns |= own_columns
+    slopes = family_slopes(outcome[rows], columns, families[rows])
+    return {name: slope for name, slope in slopes.items() if name not in held}
 
 
 def not_asked(study: Study) -> list[str]:
-    """Return the sentences on covariates that could not be asked, and on families that the file does not name."""
-    pairs = [one.pair for one in study.compared]
-    asked = {one.name for one in _covariates(pairs)}
-    told = []
+    """Sentences on covariates without a test, and unnamed families."""
+    pairs = [result.pair for result in study.compared]
+    tested = {covariate.name for covariate in _covariates(pairs)}
+    sentences = []
     for name in dict.fromkeys(name for pair in pairs for name in pair.covariates):
-        given = [pair.covariates[name] for pair in pairs if name in pair.covariates]
-        known = [value for value in given if value == value]  # nan is unknown
-        if name not in asked:
+        values = [pair.covariates[name] for pair in pairs if name in pair.covariates]
+        finite = [value for value in values if value == value]  # nan is unknown
+        if name not in tested:
             why = {0: "no pair has it", 1: "only one pair has it"}.get(
-                len(known), "the same in all pairs"
+                len(finite), "the same in all pairs"
             )
-            told.append(f"{name}: {why}; not asked")
-    if asked and not any(pair.names_family for pair in pairs):
-        told.append(
-            "no pair names its family: pairs of one base count as one, and each other base as its own"
+            sentences.append(f"{name}: {why}; not asked")
+    if tested and not any(pair.names_family for pair in pairs):
+        sentences.append(
+            "no pair names its family: pairs of one base count as one, and each other base as "
+            "its own"
         )
-    return told
+    return sentences
 
 
 class _Covariate(NamedTuple):
@@ -217,50 +234,52 @@ class _Covariate(NamedTuple):
 
 
 def scales(study: Study) -> dict[str, bool]:
-    """Name the covariates that are numbers, such as the size; True for those that count by their logarithm."""
+    """Covariates that are numbers; True on a logarithmic scale."""
     return {
-        one.name: one.unit == TENFOLD
-        for one in _covariates([one.pair for one in study.compared])
-        if one.unit
+        covariate.name: covariate.unit == TENFOLD
+        for covariate in _covariates([result.pair for result in study.compared])
+        if covariate.unit
     }
 
 
 def _covariates(pairs: Sequence[Pair]) -> list[_Covariate]:
-    """Return the covariates that at least two pairs differ in."""
-    given = [
+    # A covariate counts if at least two pairs differ in it.
+    dictionaries = [
         {STAGE: pair.stage, "size": pair.size, "data": pair.data, **pair.covariates}
         for pair in pairs
     ]
-    found = []
-    for name in dict.fromkeys(name for one in given for name in one):
+    covariates = []
+    for name in dict.fromkeys(name for dictionary in dictionaries for name in dictionary):
         values = [
-            None if one.get(name) != one.get(name) else one.get(name) for one in given
+            None if dictionary.get(name) != dictionary.get(name) else dictionary.get(name)
+            for dictionary in dictionaries
         ]  # nan is unknown
-        known = [value for value in values if value is not None]
-        if len(set(known)) < 2:
+        values_known = [value for value in values if value is not None]
+        if len(set(values_known)) < 2:
             continue
-        if all(isinstance(value, float) for value in known):
+        if all(isinstance(value, float) for value in values_known):
             numbers = np.array([math.nan if value is None else float(value) for value in values])
-            found.append(_Covariate(name, *_number_column(name, numbers)))
+            covariates.append(_Covariate(name, *_number_column(name, numbers)))
             continue
-        words = Counter(map(str, known))
-        usual, *others = sorted(words, key=lambda word: (-words[word], word))
+        words = Counter(map(str, values_known))
+        usual, *less_usual = sorted(words, key=lambda word: (-words[word], word))
         columns = {
             f"{name}: {word} against {usual}": np.array(
                 [math.nan if value is None else float(str(value) == word) for value in values]
             )
-            for word in others
+            for word in less_usual
         }
-        found.append(_Covariate(name, columns, ""))
-    return found
+        covariates.append(_Covariate(name, columns, ""))
+    return covariates
 
 
 def _number_column(name: str, numbers: Floats) -> tuple[dict[str, Floats], str]:
-    """Return the column of a number in steps that a reader can use, and the unit of one step."""
+    # In steps that a reader can use, and the unit of one step.
     low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
     if low > 0 and (name in ("size", "data") or high / low >= _RANGE):
         return {name: np.log10(numbers)}, TENFOLD
-    # The largest power of ten within the range: a slope per unit of a number in the thousands would be 0.0.
+    # The largest power of ten within the range: a slope per unit of a number in the thousands would
+    # be 0.0.
     step = 10.0 ** math.floor(math.log10(high - low) + 1e-9)
     return {name: numbers / step}, "unit" if step == 1 else f"{step:,g}"
 
@@ -283,20 +302,26 @@ class Finding:
 
 
 def findings(study: Study) -> list[Finding]:
-    """Return the findings of the paper with their answers here."""
+    """Findings of the paper, with their answers here."""
     kinds: dict[Kind, list[Compared]] = {}
-    for one in study.compared:
-        if one.pair.kind is not None:
-            kinds.setdefault(one.pair.kind, []).append(one)
+    for result in study.compared:
+        if result.pair.kind is not None:
+            kinds.setdefault(result.pair.kind, []).append(result)
     domain, base, instruct = (
-        kinds.get(kind, []) for kind in ("continual-pretraining", "from-base", "from-instruct")
+        kinds.get(stage_kind, [])
+        for stage_kind in ("continual-pretraining", "from-base", "from-instruct")
     )
-    little = [one for one in instruct if one.pair.data is not None and one.pair.data <= LITTLE_DATA]
+    little = [
+        little_trained
+        for little_trained in instruct
+        if little_trained.pair.data is not None and little_trained.pair.data <= LITTLE_DATA
+    ]
     low, high, less = (f"{100 * bound:g}" for bound in (SMALL, LARGE, LESS))
     return [
         _asked(
             1,
-            f"continual pretraining on a domain forgets {low} to {high} % and gains at most {high} %",
+            f"continual pretraining on a domain forgets {low} to {high} % and gains at most "
+            f"{high} %",
             [
                 ("forgetting", _mean_rate(domain, "forgetting"), (SMALL, LARGE)),
                 ("backward transfer", _mean_rate(domain, "backward transfer"), (-math.inf, LARGE)),
@@ -305,11 +330,12 @@ def findings(study: Study) -> list[Finding]:
         ),
         _asked(
             2,
-            f"post-training of base models gains more than {low} % in math and logic and forgets at most {high} %",
+            f"post-training of base models gains more than {low} % in math and logic and "
+            f"forgets at most {high} %",
             [
                 (
                     "backward transfer in math and logic",
-                    _mean([(_skills(one), one.pair.family) for one in base]),
+                    _mean([(_skills(pair), pair.pair.family) for pair in base]),
                     (SMALL, math.inf),
                 ),
                 ("forgetting", _mean_rate(base, "forgetting"), (-math.inf, LARGE)),
@@ -318,7 +344,8 @@ def findings(study: Study) -> list[Finding]:
         ),
         _asked(
             3,
-            f"post-training of instruct models on up to {count(LITTLE_DATA)} rows forgets and gains up to {low} %",
+            f"post-training of instruct models on up to {count(LITTLE_DATA)} rows forgets and "
+            f"gains up to {low} %",
             [
                 ("forgetting", _mean_rate(little, "forgetting"), (-math.inf, SMALL)),
                 ("backward transfer", _mean_rate(little, "backward transfer"), (-math.inf, SMALL)),
@@ -327,7 +354,8 @@ def findings(study: Study) -> list[Finding]:
         ),
         _asked(
             4,
-            f"a merge of both ends of a training does not reliably take more than {less} point off its forgetting",
+            f"a merge of both ends of a training does not reliably take more than {less} point "
+            "off its forgetting",
             [
                 (
                     "forgetting of the merge less that of the training",
@@ -349,77 +377,84 @@ class _Mean:
 
 
 def _mean_rate(pairs: Sequence[Compared], rate: Rate) -> _Mean | None:
-    return _mean([(one.total(rate).rate.mean, one.pair.family) for one in pairs])
+    return _mean([(pair.total(rate).rate.mean, pair.pair.family) for pair in pairs])
 
 
 def _mean(values: Sequence[tuple[float, str]]) -> _Mean | None:
-    """Return the mean of the values of some pairs with their families, and its interval; None for no value."""
-    known = [(value, family) for value, family in values if math.isfinite(value)]
-    if not known:
+    # The interval is over families; None for no value.
+    finite = [(value, family) for value, family in values if math.isfinite(value)]
+    if not finite:
         return None
-    families = [family for _, family in known]
+    families = [family for _, family in finite]
     codes = np.unique(families, return_inverse=True)[1]
-    level = family_mean(np.array([value for value, _ in known]), codes)
+    level = family_mean(np.array([value for value, _ in finite]), codes)
     return _Mean(
-        value=level.slope, interval=level.interval, pairs=len(known), families=len(set(families))
+        value=level.slope, interval=level.interval, pairs=len(finite), families=len(set(families))
     )
 
 
 def _skills(pair: Compared) -> float:
-    """Return the backward transfer of a pair in the categories that name math or logic; nan without one."""
+    # In the categories that name math or logic; nan without one.
     of_categories = pair.values("backward transfer").items()
-    found = [
+    rates = [
         value.rate.mean
         for name, value in of_categories
         if any(word in name.lower() for word in _SKILLS)
     ]
-    return float(np.mean(found)) if found else math.nan
+    return float(np.mean(rates)) if rates else math.nan
 
 
 def _merges(study: Study) -> list[tuple[float, str]]:
-    """Return what each merge forgets less what the training between the merged models forgets, and its family."""
-    single = [one for one in study.compared if len(one.pair.before) == len(one.pair.after) == 1]
-    found = []
-    for one in single:
-        (before,), (merged,) = one.pair.before, one.pair.after
-        for other in single if merged.merge is not None else ():
-            tuned = other.pair.after[0]
+    # What each merge forgets less what the training between the merged models forgets.
+    single = [
+        single_samples
+        for single_samples in study.compared
+        if len(single_samples.pair.before) == len(single_samples.pair.after) == 1
+    ]
+    differences = []
+    for merged_pair in single:
+        (before,), (merged,) = merged_pair.pair.before, merged_pair.pair.after
+        for trained in single if merged.merge is not None else ():
+            tuned = trained.pair.after[0]
             ends = {before.location, tuned.location}
             scored = [(side.probe, side.decoding, side.rendering) for side in (merged, tuned)]
             if (
-                other.pair.before == (before,)
+                trained.pair.before == (before,)
                 and ends == set(merged.merge or ())
                 and scored[0] == scored[1]
             ):
-                change = one.total("forgetting").rate.mean - other.total("forgetting").rate.mean
-                found.append((change, one.pair.family))
+                change = (
+                    merged_pair.total("forgetting").rate.mean
+                    - trained.total("forgetting").rate.mean
+                )
+                differences.append((change, merged_pair.pair.family))
                 break
-    return found
+    return differences
 
 
 def _asked(
     number: int, claim: str, legs: Sequence[tuple[str, _Mean | None, Interval]], needs: str
 ) -> Finding:
-    """Return a finding with its answer: whether each mean lies between its bounds."""
-    told: list[str] = []
+    # Whether each mean lies between its bounds.
+    numbers: list[str] = []
     answers: list[Answer] = []
     for name, mean, (low, high) in legs:
         if mean is None:
-            told.append(f"{name}: not in this study")
+            numbers.append(f"{name}: not in this study")
             answers.append("cannot tell here")
             continue
         start, end = mean.interval
         of = _of(mean.pairs, mean.families)
         interval = "" if math.isnan(start) else f" ({between((start, end), percent)})"
-        told.append(f"{name} {percent(mean.value)} %{interval}, {of}")
+        numbers.append(f"{name} {percent(mean.value)} %{interval}, {of}")
         inside, outside = low <= start and end <= high, end < low or start > high
         answers.append("supported" if inside else "contradicted" if outside else "cannot tell here")
     if all(mean is None for _, mean, _ in legs):
-        told = [f"needs {needs}"]
+        numbers = [f"needs {needs}"]
     answer: Answer = "supported" if set(answers) == {"supported"} else "cannot tell here"
     return Finding(
         number=number,
         claim=claim,
         answer="contradicted" if "contradicted" in answers else answer,
-        numbers="; ".join(told),
+        numbers="; ".join(numbers),
     )

@@ -1,7 +1,8 @@
 """Radars of a study, after those of arXiv 2510.17776: the categories of one stage as axes, a line for each pair.
 
-Rates are the chance-adjusted ones of the tables, in percent. The radars of a stage name at most 40 pairs: of more,
-those with the highest 1->0, and the legend says so. The plotting library is imported when a figure is drawn.
+Rates are the chance-adjusted ones of the tables, in percent. The radars of a stage name at most 40
+pairs: of more, those with the highest 1->0, and the legend says so. The plotting library is
+imported when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ _LEGEND: Final[dict[str, Any]] = {"frameon": False, "fontsize": 9, "title_fontsi
 
 
 def radar_figures(study: Study, stage: str) -> list[Callable[[], Figure]]:
-    """Return the functions that draw the radars of one stage, of at most 12 pairs each.
+    """Functions that draw the radars of a stage.
+
+    At most 12 pairs each; no radar for fewer than three categories.
 
     None for fewer than three categories.
     """
@@ -52,34 +55,36 @@ def radar_figures(study: Study, stage: str) -> list[Callable[[], Figure]]:
     size = -(-len(pairs) // parts) if parts else 1
     # One scale for all stages, or the eye would compare circles of unlike size.
     radii = {
-        rate: [value.rate.mean for one in study.compared for value in one.values(rate).values()]
+        rate: [
+            value.rate.mean for result in study.compared for value in result.values(rate).values()
+        ]
         for rate in RATES
     }
-    most = {rate: max(found, default=0.0) for rate, found in radii.items()}
+    largest = {rate: max(radii_of_rate, default=0.0) for rate, radii_of_rate in radii.items()}
     note = _left_out(len(pairs), len(of_stage))
     return [
-        partial(_radar, pairs[at : at + size], names, most, note)
+        partial(_radar, pairs[at : at + size], names, largest, note)
         for at in range(0, len(pairs), size)
     ]
 
 
 def _most_forgetting(pairs: Sequence[Compared]) -> list[Compared]:
-    """Return the pairs that a figure names: all of them, or those with the highest 1->0, in the order of the study."""
+    # All of them, or those with the highest 1->0, in the order of the study.
     highest = sorted(range(len(pairs)), key=lambda index: -pairs[index].averages.forgetting)[
         :_NAMED
     ]
     return [pairs[index] for index in sorted(highest)]
 
 
-def _left_out(named: int, pairs: int) -> str | None:
-    """Return the title of the legend of a figure that does not name all pairs; None if it names all."""
-    if named == pairs:
+def _left_out(named_count: int, pairs: int) -> str | None:
+    # None if all pairs are named.
+    if named_count == pairs:
         return None
-    return f"in the radars: the {named} of {count(pairs)} pairs with the highest 1→0; the tables have all"
+    return f"in the radars: the {named_count} of {count(pairs)} pairs with the highest 1→0; the tables have all"
 
 
 def _radar(
-    pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, float], note: str | None
+    pairs: Sequence[Compared], names: Sequence[str], largest: Mapping[Rate, float], note: str | None
 ) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -89,35 +94,36 @@ def _radar(
     panels = figure.subplots(1, 2, subplot_kw={"projection": "polar"})
     angles = np.linspace(0, 2 * np.pi, len(names), endpoint=False)
     for panel, rate in zip(panels, RATES, strict=True):
-        for number, one in enumerate(pairs):
-            found = one.values(rate)
-            radii = [100 * found[name].rate.mean if name in found else math.nan for name in names]
+        for number, result in enumerate(pairs):
+            values = result.values(rate)
+            radii = [100 * values[name].rate.mean if name in values else math.nan for name in names]
             closed = [*radii, radii[0]]
             style = {
                 "color": _COLORS[number % len(_COLORS)],
                 "marker": _MARKERS[number % len(_MARKERS)],
                 "linestyle": _DASHES[(number // len(_COLORS) + number) % len(_DASHES)],
             }
-            label = name_in(34, one.pair.name)
+            label = name_in(34, result.pair.name)
             (line,) = panel.plot(
                 [*angles, angles[0]], closed, label=label, linewidth=1.6, markersize=4, **style
             )
             numbers = (
-                f"{name or NAMELESS} {100 * found[name].rate.mean:.1f} %"
+                f"{name or NAMELESS} {100 * values[name].rate.mean:.1f} %"
                 for name in names
-                if name in found
+                if name in values
             )
-            set_tooltip(line, f"{one.pair.name}, {rate}: {', '.join(numbers)}")
+            set_tooltip(line, f"{result.pair.name}, {rate}: {', '.join(numbers)}")
         panel.set_theta_zero_location("N")
         panel.set_theta_direction(-1)
         panel.set_xticks(angles, [_two_lines(name or NAMELESS) for name in names], fontsize=9)
         for angle, label in zip(angles, panel.get_xticklabels(), strict=True):
-            # Beside the circle a label begins or ends at it: a centred one would cross the outermost ring.
+            # Beside the circle a label begins or ends at it: a centred one would cross the
+            # outermost ring.
             side = math.sin(angle)
             label.set_horizontalalignment(
                 "left" if side > 0.2 else "right" if side < -0.2 else "center"
             )
-        panel.set_ylim(0, max(100 * most[rate] * 1.05, 1))
+        panel.set_ylim(0, max(100 * largest[rate] * 1.05, 1))
         panel.yaxis.set_major_locator(MaxNLocator(4))
         panel.yaxis.set_major_formatter(lambda value, _: f"{value:g} %")
         panel.set_rlabel_position(180 / len(names))
@@ -130,7 +136,7 @@ def _radar(
 
 
 def _two_lines(name: str) -> str:
-    """Return the name of an axis, on two lines if it is long: the circle gets what its names leave."""
+    # The circle gets what its names leave.
     line = name_in(28, name)
     return (
         "\n".join(textwrap.wrap(line, 14, max_lines=2, placeholder="…")) if len(line) > 14 else line

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from forgetwatch.comparing.comparison import long_rows
+from forgetwatch.comparing.frames import long_rows
 from forgetwatch.measures.base import json_value
 from forgetwatch.report.flip_list import script_json
 from forgetwatch.study.factors import scales, trends
@@ -21,9 +21,12 @@ _LABELS: Final = {"size": "parameters", "data": "scale of the data"}
 
 
 def study_rows(study: Study) -> Iterator[dict[str, Any]]:
-    """Yield a row for each pair: what the file says of it, then its numbers by name, shares as fractions."""
-    for one in study.compared:
-        pair = one.pair
+    """Yield a row for each pair: file's facts, then numbers.
+
+    Shares are fractions.
+    """
+    for result in study.compared:
+        pair = result.pair
         row: dict[str, Any] = {
             "stage": pair.stage,
             "pair": pair.name,
@@ -32,18 +35,22 @@ def study_rows(study: Study) -> Iterator[dict[str, Any]]:
         }
         row |= {"size": pair.size, "data": pair.data}
         row |= {f"covariate.{name}": json_value(value) for name, value in pair.covariates.items()}
-        row["verdict"] = one.decision.word
-        row |= {f"averages.{name}": json_value(value) for name, value in vars(one.averages).items()}
-        row |= {number["quantity"]: number["value"] for number in long_rows([one.comparison.all])}
-        for name, group in one.comparison.by("category").items():
+        row["verdict"] = result.decision.word
+        row |= {
+            f"averages.{name}": json_value(value) for name, value in vars(result.averages).items()
+        }
+        row |= {
+            number["quantity"]: number["value"] for number in long_rows([result.comparison.all])
+        }
+        for name, group in result.comparison.by("category").items():
             row |= {
-                f"category.{name}.{what}": getattr(group, what)
-                for what in ("n", "forgotten", "gained")
+                f"category.{name}.{count_name}": getattr(group, count_name)
+                for count_name in ("n", "forgotten", "gained")
             }
         for rate in RATES:
             values = {
-                "": one.total(rate),
-                **{f"category.{name}.": value for name, value in one.values(rate).items()},
+                "": result.total(rate),
+                **{f"category.{name}.": value for name, value in result.values(rate).items()},
             }
             for where, value in values.items():
                 numbers = {
@@ -51,27 +58,27 @@ def study_rows(study: Study) -> Iterator[dict[str, Any]]:
                     "sd": value.rate.sd,
                     "ceiling": value.ceiling.mean,
                 }
-                numbers |= {} if where else {"unclipped": one.unclipped(rate)}
-                own = f"{where}paper.{rate.replace(' ', '_')}"
+                numbers |= {} if where else {"unclipped": result.unclipped(rate)}
+                prefix = f"{where}paper.{rate.replace(' ', '_')}"
                 row |= {
-                    f"{own}.{part}": number
-                    for part, number in numbers.items()
+                    f"{prefix}.{suffix}": number
+                    for suffix, number in numbers.items()
                     if not math.isnan(number)
                 }
         yield row
 
 
 def study_csv(study: Study) -> str:
-    """Return the CSV table of `study_rows`; a name that a spreadsheet would run as a formula has an apostrophe."""
-    text, found = io.StringIO(), [*study_rows(study)]
-    columns = dict.fromkeys(name for row in found for name in row)
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    """CSV table of `study_rows`, safe for spreadsheets."""
+    table, rows = io.StringIO(), [*study_rows(study)]
+    columns = dict.fromkeys(name for row in rows for name in row)
+    writer = csv.DictWriter(table, columns, lineterminator="\n")
     writer.writeheader()
-    for row in found:
+    for row in rows:
         writer.writerow(
             {name: csv_cell(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
         )
-    return text.getvalue()
+    return table.getvalue()
 
 
 _UP: Final = {
@@ -87,12 +94,10 @@ _BEFORE: Final = "accuracy_before"
 
 
 def _column(covariate: str) -> str:
-    """Return the column of `study_rows` that holds a covariate."""
     return covariate if covariate in ("size", "data") else f"covariate.{covariate}"
 
 
 def _map_json(study: Study) -> Markup | None:
-    """Return the points of the page with their axes and trends, as JSON; None without a pair."""
     axes: list[dict[str, Any]] = [
         {"column": _column(name), "label": _LABELS.get(name, name), "across": True, "log": is_log}
         for name, is_log in scales(study).items()
@@ -102,9 +107,9 @@ def _map_json(study: Study) -> Markup | None:
         {"column": column, "label": label, "across": False, "log": False}
         for column, label in _UP.items()
     ]
-    told: dict[str, dict[str, str]] = {}
+    trends_of: dict[str, dict[str, str]] = {}
     for trend in trends(study):
-        told.setdefault(_column(trend.covariate), {})[
+        trends_of.setdefault(_column(trend.covariate), {})[
             f"paper.{trend.rate.replace(' ', '_')}.mean"
         ] = f"{trend}."
     names, rows_of = [axis["column"] for axis in axes], []
@@ -115,4 +120,6 @@ def _map_json(study: Study) -> Markup | None:
             in_percent = name in _UP or name == _BEFORE
             point[name] = 100 * value if in_percent and value is not None else value
         rows_of.append(point)
-    return Markup(script_json({"rows": rows_of, "axes": axes, "told": told})) if rows_of else None
+    return (
+        Markup(script_json({"rows": rows_of, "axes": axes, "told": trends_of})) if rows_of else None
+    )

@@ -1,23 +1,25 @@
 """The pairs of a study, one after the other: both sides are read or scored, compared, and dropped.
 
-Only counts stay in memory. A pair that cannot be compared is a result with a sentence, and the next one follows. Scored
-models are kept in the study's folder, so that a killed study resumes:
+Only counts stay in memory. A pair that cannot be compared is a result with a sentence, and the next
+one follows. Scored models are kept in the study's folder, so that a killed study resumes:
 
     STUDY/snapshots/Llama-3.1-8B-3f0c41d07a6b.parquet
 
-The digits are a digest of the model (of a folder: the names, sizes and times of its files, and of those of an adapter's
-base), the probe with its settings, and the version of forgetwatch: a folder that changed is scored again. A model id of
-the hub stays what it was when it was scored; delete its file to score it again. Files of outcomes are read each time,
-and nothing is imported that scoring needs.
+The digits are a digest of the model (of a folder: the names, sizes and times of its files, and of
+those of an adapter's base), the probe with its settings, and the version of forgetwatch: a folder
+that changed is scored again. A model id of the hub stays what it was when it was scored; delete its
+file to score it again. Files of outcomes are read each time, and nothing is imported that scoring
+needs.
 
 Beside the counts is what averages show of them:
 
     task A   right before 60 of 100   after 62   lost 9, gained 11      an average shows no forgetting
     task B   right before 40 of 100   after 37   lost 8, gained  5      an average shows 3 of the 8
 
-Conventional forgetting of a task is max(0, accuracy before - accuracy after), averaged over tasks. Questions lost and
-gained cancel in it, within each task. It is never above the mean over tasks of the share 1->0: that share less the
-share 0->1 is the accuracy lost. Neither is corrected for guessing.
+Conventional forgetting of a task is max(0, accuracy before - accuracy after), averaged over tasks.
+Questions lost and gained cancel in it, within each task. It is never above the mean over tasks of
+the share 1->0: that share less the share 0->1 is the accuracy lost. Neither is corrected for
+guessing.
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ import numpy as np
 import pyarrow as pa
 
 from forgetwatch.comparing.causes import Causes, why_lost
-from forgetwatch.comparing.comparison import CategoryMeans, Comparison, Spread, compare
+from forgetwatch.comparing.comparison import Comparison, compare
 from forgetwatch.comparing.decision import Decision, decide
+from forgetwatch.comparing.paper_means import CategoryMeans, Spread
 from forgetwatch.comparing.verdict import estimated, ranked_categories
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ForgetwatchError, SnapshotError, StudyError
@@ -47,9 +50,9 @@ from forgetwatch.measures.base import MISSING_CELL
 from forgetwatch.measures.pairing import item_codes
 from forgetwatch.probe import Probe
 from forgetwatch.probes.categories import Categories
-from forgetwatch.probes.checking import answers_of, nearness_to
 from forgetwatch.probes.ladder import with_levels
 from forgetwatch.probes.named import load_probe
+from forgetwatch.probes.nearness import answers_of, nearness_to
 from forgetwatch.probes.row_files import training_texts
 from forgetwatch.progress import log
 from forgetwatch.readers.joining import concatenate
@@ -89,14 +92,15 @@ class Averages:
 
     @classmethod
     def of(cls, comparison: Comparison) -> Averages:
-        """Return the averages of a comparison."""
+        """Averages of a comparison."""
         whole = comparison.all
         tasks = [
             (group.n, group.forgotten, group.gained)
             for group in comparison.by("task").values()
             if group.n
         ]
-        # Items without a task. Rounded, because means over samples carry errors, and no loss may come from one.
+        # Items without a task. Rounded, because means over samples carry errors, and no loss may
+        # come from one.
         n, forgotten, gained = (
             round(of_all - sum(of_tasks), 9)
             for of_all, *of_tasks in zip(
@@ -126,7 +130,7 @@ class Value(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The cell as text in percent, such as ``5.0 ± 0.1 (29.4)``."""
+        """The cell in percent, such as ``5.0 ± 0.1 (29.4)``."""
         if math.isnan(self.rate.mean):
             return MISSING_CELL
         sd = "" if math.isnan(self.rate.sd) else f" ± {percent(self.rate.sd)}"
@@ -145,7 +149,7 @@ class Compared:
     left_out: tuple[str, ...] = ()  # what the file asks for and could not be measured
 
     def values(self, rate: Rate) -> dict[str, Value]:
-        """Return the value of each category."""
+        """Value of each category."""
         which, ceilings = RATES.index(rate), self.means.ceilings_by_category
         return {
             name: Value(rates[which], ceilings[name][which])
@@ -153,33 +157,46 @@ class Compared:
         }
 
     def total(self, rate: Rate) -> Value:
-        """Return the value of all categories: the mean over them."""
+        """Value of all categories: the mean over them."""
         which = RATES.index(rate)
         return Value(
             (self.means.forgetting, self.means.backward_transfer)[which], self.means.ceilings[which]
         )
 
     def unclipped(self, rate: Rate) -> float:
-        """Return the mean over categories that is not clipped at 0, as the trends take it."""
+        """Mean over categories, not clipped at 0.
+
+        The trends take this mean.
+        """
         return self.means.unclipped[RATES.index(rate)].mean
 
     @cached_property
     def decision(self) -> Decision:
-        """The verdict on the pair."""
+        """Verdict on the pair."""
         return decide(self.comparison)
 
     @property
     def net_change(self) -> str:
-        """Estimated net change of all questions in points, with its 95 % interval, as text."""
+        """Estimated net change of all questions, as text.
+
+        In points, with a 95 % interval.
+        """
         value, interval = estimated(self.comparison.all)
         return f"{points(value)} ({between(interval, points)})"
 
     @property
     def worst(self) -> str:
-        """The categories that fell most beyond chance, with their shrunk changes in points; a dash for none."""
-        fell = [one for one in ranked_categories(self.comparison)[0] if one.side == "below"]
+        """Categories that fell most beyond chance; a dash for none.
+
+        With their shrunk changes in points.
+        """
+        fell = [
+            category
+            for category in ranked_categories(self.comparison)[0]
+            if category.side == "below"
+        ]
         return (
-            listed([f"{one.group.name} {points(one.change)}" for one in fell])
+            listed([f"{category.group.name} {points(category.change)}" for category in fell])
             if fell
             else MISSING_CELL
         )
@@ -202,31 +219,35 @@ class Study:
 
     @property
     def compared(self) -> tuple[Compared, ...]:
-        """The pairs that were compared."""
-        return tuple(one for one in self.results if isinstance(one, Compared))
+        """Pairs that were compared."""
+        return tuple(result for result in self.results if isinstance(result, Compared))
 
     @property
     def failed(self) -> tuple[Failed, ...]:
-        """The pairs that could not be compared."""
-        return tuple(one for one in self.results if isinstance(one, Failed))
+        """Pairs that could not be compared."""
+        return tuple(result for result in self.results if isinstance(result, Failed))
 
     @property
     def has_causes(self) -> bool:
-        """True if enough answers of some pair were lost to ask why."""
-        return any(one.causes is not None and one.causes.is_tested for one in self.compared)
+        """Were enough answers of some pair lost to find causes?"""
+        return any(
+            result.causes is not None and result.causes.is_tested for result in self.compared
+        )
 
     @property
     def categories(self) -> list[str]:
-        """Categories that some pair has, in the order in which they are met."""
-        return list(dict.fromkeys(name for one in self.compared for name in one.means.by_category))
+        """Categories that some pair has, in order of appearance."""
+        return list(
+            dict.fromkeys(name for result in self.compared for name in result.means.by_category)
+        )
 
     def of_stage(self, stage: str) -> tuple[Compared, ...]:
-        """Return the pairs of one stage that were compared."""
-        return tuple(one for one in self.compared if one.pair.stage == stage)
+        """Pairs of a stage that were compared."""
+        return tuple(result for result in self.compared if result.pair.stage == stage)
 
 
 def run_study(plan: Plan, sources: Sources, *, on_pair: Callable[[int, Pair], None]) -> Study:
-    """Compare all pairs of a study; `on_pair` is called before each with its number, from 1.
+    """Compare all pairs of a study.
 
     Raises:
         ForgetwatchError: If a probe or the map of categories cannot be loaded.
@@ -301,7 +322,11 @@ class Sources:
         self._failed: dict[Path, str] = {}
 
     def probe_of(self, source: Source) -> Probe | None:
-        """Return the probe by which a source is scored, with its own settings; None if it has none."""
+        """Probe by which a source is scored.
+
+        Returns:
+            The probe with the source's settings, or None without a probe.
+        """
         if source.probe is None:
             return None
         key = json.dumps([source.probe, dict(source.decoding), source.rendering], sort_keys=True)
@@ -311,8 +336,8 @@ class Sources:
                 {} if source.rendering is None else {"rendering": source.rendering}
             )
             if source.decoding:
-                own = probe.decoding.to_json() if isinstance(probe.decoding, Decoding) else {}
-                changes["decoding"] = {**own, **source.decoding}
+                settings = probe.decoding.to_json() if isinstance(probe.decoding, Decoding) else {}
+                changes["decoding"] = {**settings, **source.decoding}
             try:
                 self._probes[key] = replace(probe, **changes)
             except ForgetwatchError as error:
@@ -322,18 +347,22 @@ class Sources:
         return self._probes[key]
 
     def sides(self, pair: Pair) -> tuple[Snapshot, Snapshot]:
-        """Return the snapshots of both sides of a pair, with as many samples of each item; the sample of seed j is j.
+        """Snapshots of both sides of a pair.
+
+        With as many samples of each item; the sample of seed j is j.
 
         Raises:
-            ForgetwatchError: If a source cannot be read or scored, several do not make one side, or both sides have
-                several samples and unlike numbers of them.
+            ForgetwatchError: If a source cannot be read or scored, several do not make one side, or
+                both sides have several samples and unlike numbers of them.
         """
         sides = self._side(pair.before, pair), self._side(pair.after, pair)
         samples = tuple(map(_samples, sides))
         if min(samples) > 1 and samples[0] != samples[1]:
             raise StudyError(
-                f"{sides[0].label} has {samples[0]} answers to an item and {sides[1].label} has {samples[1]}; give as "
-                "many on both sides, or one on one side, which is then compared with each of the other"
+                f"{sides[0].label} has {samples[0]} answers to an item and {sides[1].label} has "
+                f"{samples[1]}; give as "
+                "many on both sides, or one on one side, which is then compared with each of "
+                "the other"
             )
         before, after = (  # one answer to each item is the same answer for each seed
             side if n == max(samples) else concatenate([side] * max(samples), as_samples=True)
@@ -346,7 +375,10 @@ class Sources:
         self.left_out.append(why)
 
     def causes(self, pair: Pair, before: Snapshot, after: Snapshot) -> Causes:
-        """Return why a pair lost answers; by the nearness to its training rows too, if it has both rows and a probe."""
+        """Find why a pair lost answers.
+
+        By the nearness to the training rows too, if the pair has rows and a probe.
+        """
         probe = self.probe_of(pair.before[0])
         if not pair.train or probe is None:
             if pair.train:
@@ -356,7 +388,9 @@ class Sources:
         try:
             near = nearness_to(probe.items, training_texts(pair.train))
         except (ModuleNotFoundError, ValueError, ForgetwatchError) as error:
-            self._leave_out(pair, f"train is left out: {missing(error, what='train') or error}")
+            self._leave_out(
+                pair, f"train is left out: {missing(error, needed_by='train') or error}"
+            )
             return why_lost(before, after)
         keys = [(item.task, item.id) for item in probe]
         return why_lost(
@@ -367,7 +401,10 @@ class Sources:
         )
 
     def with_distance(self, pair: Pair) -> Pair:
-        """Return the pair with the measured distance of its weights, if its file asks for it; nan if it has none."""
+        """Measure the distance of the weights, if the file asks for it.
+
+        nan without a distance.
+        """
         if pair.covariates.get(DISTANCE) != MEASURED:
             return pair
         # Not at the top: it imports torch, which files of outcomes do not need.
@@ -388,7 +425,7 @@ class Sources:
         return replace(pair, covariates={**pair.covariates, DISTANCE: distance})
 
     def _side(self, sources: Sequence[Source], pair: Pair) -> Snapshot:
-        """Return the snapshot of one source, or of one for each seed, with the items that are in all of them."""
+        # One snapshot for each seed, with the items that are in all of them.
         read = [
             self._read(source, ignore_examples=pair.allow_prompt_mismatch) for source in sources
         ]
@@ -397,7 +434,8 @@ class Sources:
         for snapshot in read:
             if (samples := _samples(snapshot)) > 1:
                 raise StudyError(
-                    f"{snapshot.label} has {samples} answers to an item, and in a list each file is one seed; give it "
+                    f"{snapshot.label} has {samples} answers to an item, and in a list each "
+                    "file is one seed; give it "
                     "alone, or one file for each seed"
                 )
         joined = concatenate(read, as_samples=True)
@@ -406,11 +444,12 @@ class Sources:
         if in_all.all():
             return joined
         if pair.on_mismatch != "intersect" or not in_all.any():
-            rows = [len(one) for one in read]
+            rows = [len(snapshot) for snapshot in read]
             short = sources[rows.index(min(rows))].given
             remedy = "compare those that all have with on_mismatch: intersect"
             raise StudyError(
-                f"{short} is one of {len(read)} seeds, which need the same items: {int((~in_all).sum()):,} are not in "
+                f"{short} is one of {len(read)} seeds, which need the same items: "
+                f"{int((~in_all).sum()):,} are not in "
                 f"all of their files; {remedy if in_all.any() else 'they have no item in common'}"
             )
         note = f"{int((~in_all).sum()):,} items that are not in the files of all its seeds are left out"
@@ -427,13 +466,15 @@ class Sources:
         if probe is None or source.metric is not None:
             return self._resolve(source, probe)  # which says what is wrong
         snapshot = self._scored(source, probe)
-        # Of two sides that were scored here with unlike prompts, no question would else be the same.
+        # Of two sides that were scored here with unlike prompts, no question would else be the
+        # same.
         return _without_examples(snapshot, probe) if ignore_examples else snapshot
 
     def _scored(self, source: Source, probe: Probe) -> Snapshot:
-        """Return the snapshot of a model: the one that is kept, or a new one, which is kept."""
+        # A new snapshot is kept.
         path = self._folder / _file_name(source, probe)
-        # Of several processes only one may have this folder; together they have the cache of the first.
+        # Of several processes only one may have this folder; together they have the cache of the
+        # first.
         if self._is_alone:
             with suppress(SnapshotError, OSError):  # none, or a damaged one
                 kept = read_snapshot(path)
@@ -441,7 +482,8 @@ class Sources:
                     kept,
                     meta={name: value for name, value in kept.meta.items() if name != "source"},
                 )
-        # A model of several pairs fails once: to load it, or to run out of memory, may have taken an hour.
+        # A model of several pairs fails once: to load it, or to run out of memory, may have taken
+        # an hour.
         if path in self._failed:
             raise StudyError(self._failed[path])
         try:
@@ -455,7 +497,10 @@ class Sources:
 
 
 def is_model(source: Source) -> bool:
-    """Return True for what is scored: a folder with a model, or a name that is neither a path nor there."""
+    """Is the source scored: a model's folder, or a model's id?
+
+    An id is neither a path nor there.
+    """
     if source.merge is not None:
         return True
     path = Path(source.location)
@@ -469,9 +514,9 @@ def _samples(snapshot: Snapshot) -> int:
 
 
 def _file_name(source: Source, probe: Probe) -> str:
-    """Return the file name of a scored model, with a digest of what determines its rows but the weights."""
-    last = source.given.rstrip("/").rsplit("/", maxsplit=1)[-1]
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-.")[:60] or "model"
+    # The name has a digest of what determines the rows, weights apart.
+    model_name = source.given.rstrip("/").rsplit("/", maxsplit=1)[-1]
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", model_name).strip("-.")[:60] or "model"
     labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
     location = source.location
     stamps = [_stamps(Path(model)) for model in source.merge or (location,)]
@@ -480,28 +525,29 @@ def _file_name(source: Source, probe: Probe) -> str:
 
 
 def _stamps(folder: Path, adapters: frozenset[Path] = frozenset()) -> list[list[Any]]:
-    """Return the name, size and time of each file of a model's folder, then of its base's if it is an adapter's.
-
-    Else nothing.
-    """
+    # The files of an adapter's base follow.
     if not folder.is_dir():
         return []
     files = sorted(path for path in folder.iterdir() if path.is_file())
-    found = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in files]
+    stamps = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in files]
     if (folder / "adapter_config.json").is_file() and folder.resolve() not in adapters:
         # What is wrong with an adapter is said when it is loaded.
         with suppress(OSError, ValueError, TypeError, KeyError):
             config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
-            found += _stamps(Path(config["base_model_name_or_path"]), adapters | {folder.resolve()})
-    return found
+            stamps += _stamps(
+                Path(config["base_model_name_or_path"]), adapters | {folder.resolve()}
+            )
+    return stamps
 
 
 def _without_examples(snapshot: Snapshot, probe: Probe) -> Snapshot:
-    """Return the snapshot whose questions are identified without the worked examples before them."""
+    # The worked examples before a question are no part of its identity.
     if not any(item.shots for item in probe):
         return snapshot
     hashes = {(item.task, item.id): replace(item, shots="").content_hash for item in probe}
-    found = [hashes[key] for key in snapshot.item_keys]
+    hashes_of_rows = [hashes[key] for key in snapshot.item_keys]
     position = snapshot.table.column_names.index("content_hash")
-    table = snapshot.table.set_column(position, "content_hash", pa.array(found, pa.string()))
+    table = snapshot.table.set_column(
+        position, "content_hash", pa.array(hashes_of_rows, pa.string())
+    )
     return replace(snapshot, table=table)

@@ -4,10 +4,11 @@
     Math           4.1 ± 0.2 (23.0)    7.9 ± 0.4 (17.5)
     Total          5.0 ± 0.1 (29.4)    8.7 ± 0.3 (22.0)
 
-Values are the chance-adjusted rates of arXiv 2510.17776, averaged over the tasks of a category, then over categories;
-sd is the sample deviation over seeds and is left out for one. The ceiling is what the value can be at most by the
-paper's model of guessing, averaged in the same way. Each task's value is clipped at 0 for each seed before any mean, as
-in the paper; the trends are of the means that are not clipped.
+Values are the chance-adjusted rates of arXiv 2510.17776, averaged over the tasks of a category,
+then over categories; sd is the sample deviation over seeds and is left out for one. The ceiling is
+what the value can be at most by the paper's model of guessing, averaged in the same way. Each
+task's value is clipped at 0 for each seed before any mean, as in the paper; the trends are of the
+means that are not clipped.
 """
 
 from __future__ import annotations
@@ -29,40 +30,44 @@ TOTAL: Final = "Total"
 
 
 def rows(study: Study, stage: str, rate: Rate) -> list[list[str]]:
-    """Return the rows of the table of a stage.
+    """Rows of the table of a stage.
+
+    A category's name and the text of each pair, in one order in all stages.
 
     A category's name and the text of each pair, in one order in all stages.
     """
     pairs = study.of_stage(stage)
-    of_pairs = [one.values(rate) for one in pairs]
+    of_pairs = [pair.values(rate) for pair in pairs]
     body = [
         [
             name or NAMELESS,
-            *(found[name].text if name in found else MISSING_CELL for found in of_pairs),
+            *(values[name].text if name in values else MISSING_CELL for values in of_pairs),
         ]
         for name in study.categories
-        if any(name in found for found in of_pairs)
+        if any(name in values for values in of_pairs)
     ]
-    return [*body, [TOTAL, *(one.total(rate).text for one in pairs)]]
+    return [*body, [TOTAL, *(pair.total(rate).text for pair in pairs)]]
 
 
 def _tables(study: Study) -> Iterator[tuple[str, Rate, list[str]]]:
-    """Yield the stage, rate and names of the pairs of each of the paper's tables."""
     for stage in study.plan.stages:
-        if names := [one.pair.name for one in study.of_stage(stage)]:
+        if names := [result.pair.name for result in study.of_stage(stage)]:
             yield from ((stage, rate, names) for rate in RATES)
 
 
 def study_latex(study: Study) -> str:
-    """Return the paper's tables in LaTeX, for the package booktabs: a stage and rate each, value +- sd (ceiling)."""
+    """Tables of the paper in LaTeX, for the package booktabs.
+
+    A stage and a rate each, value +- sd (ceiling).
+    """
     lines = [f"% {one_line(visible(study.plan.name))}, {made_line()}"]
     parts = [
         (stage, rate, slice(start, start + _TEX_PAIRS), names)
         for stage, rate, names in _tables(study)
         for start in range(0, len(names), _TEX_PAIRS)
     ]
-    for stage, rate, columns, every in parts:
-        names = every[columns]
+    for stage, rate, columns, table_rows in parts:
+        names = table_rows[columns]
         body = [[name, *cells[columns]] for name, *cells in rows(study, stage, rate)]
         lines += [
             r"\begin{table}",

@@ -17,20 +17,23 @@ stages:
         data: 1e6                           scale of the data, in the study's own unit
         family: llama-3                     pairs that share a base or recipe; default: those of one base
         covariates: {method: SFT, mix: 3}   numbers and words that forgetting may go with; see `factors`.
-                                            weight_distance: measured reads the weights of two models
+                                            weight_distance: measured reads the weights of two
+                                                models
         train: rows.jsonl                   training set, or a list: were questions near to it lost?
         before: logs/base.parquet           a model, snapshot, table or log
         after: [seed0.jsonl, seed1.jsonl]   a list: one for each seed
       - name: qwen2.5-7b
         before: {path: Qwen/Qwen2.5-7B, probe: mine.jsonl, decoding: {tokens: 4096}}
-        after: {path: all.parquet, where: {model: tuned}, map: {correct: eval.right}, set: {k: 4}, metric: acc}
+        after: {path: all.parquet, where: {model: tuned}, map: {correct: eval.right}, set: {k: 4},
+            metric: acc}
       - name: qwen merged
         before: Qwen/Qwen2.5-7B
         after: {merge: [Qwen/Qwen2.5-7B, Qwen/Qwen2.5-7B-Instruct], alpha: .2}    a share of the second, 0 to 1
 
-Paths are relative to the file. Every scalar stays the text in the file. A side with one answer to each
-question is compared with each seed of a side with several, be they a list of files or the samples of one. Everything
-that the file itself shows to be wrong is an error before any model is scored.
+Paths are relative to the file. Every scalar stays the text in the file. A side with one answer to
+each question is compared with each seed of a side with several, be they a list of files or the
+samples of one. Everything that the file itself shows to be wrong is an error before any model is
+scored.
 """
 
 from __future__ import annotations
@@ -147,48 +150,57 @@ class Plan:
 
     @property
     def sources(self) -> list[Source]:
-        """The sources of all sides."""
+        """Sources of all sides."""
         return [source for pair in self.pairs for source in (*pair.before, *pair.after)]
 
     @property
     def asks_for_findings(self) -> bool:
-        """True if the file says what a stage does, or merges models, so that findings of the paper can be asked."""
+        """Can findings of the paper be tested?
+
+        The file says what a stage does, or merges models.
+        """
         return any(pair.kind for pair in self.pairs) or any(source.merge for source in self.sources)
 
 
 def read_plan(path: Path, *, probe: str | None = None) -> Plan:
-    """Read the file of a study; `probe` replaces the file's own for sides that name none.
+    """Read the file of a study.
+
+    `probe` replaces the file's own for sides without one.
 
     Raises:
-        StudyError: If the file cannot be read, has an unknown key, lacks a needed one, or names a pair or a stage
-            twice.
+        StudyError: If the file cannot be read, has an unknown key, lacks a needed one, or names a
+            pair or a stage twice.
     """
-    given = _mapping(read_plain_yaml(path, "a study in YAML", StudyError), str(path), _TOP)
+    study_given = _mapping(read_plain_yaml(path, "a study in YAML", StudyError), str(path), _TOP)
     defaults: dict[str, Plain] = {
-        name: given[name] for name in (*_SCORED, *_COMPARED) if name in given
+        name: study_given[name] for name in (*_SCORED, *_COMPARED) if name in study_given
     }
     if probe is not None:
         defaults["probe"] = str(Path(probe).absolute()) if Path(probe).is_file() else probe
     reader = _Reader(path, defaults)
     stages: dict[str, list[Pair]] = {}
-    for number, entry in enumerate(_list(given, "stages", str(path)), 1):
+    for number, entry in enumerate(_list(study_given, "stages", str(path)), 1):
         stage = _mapping(entry, f"{path}: stage {number}", _STAGE)
         name = _text(stage, "name", f"{path}: stage {number}")
         if name in stages:
             raise StudyError(
-                f"{path}: the stage {_short(name)} is there twice; give each stage a name of its own"
+                f"{path}: the stage {_short(name)} is there twice; give each stage a name of "
+                "its own"
             )
         where = f"{path}: stage {_short(name)}"
         kind = _choice(stage["kind"], get_args(Kind), f"{where}: kind") if "kind" in stage else None
-        stages[name] = [reader.pair(one, where, name, kind) for one in _list(stage, "pairs", where)]
+        stages[name] = [
+            reader.pair(pair_given, where, name, kind)
+            for pair_given in _list(stage, "pairs", where)
+        ]
     _check_kinds([pair for pairs in stages.values() for pair in pairs], path)
     return Plan(
-        name=_text(given, "name", str(path)) if "name" in given else path.stem,
+        name=_text(study_given, "name", str(path)) if "name" in study_given else path.stem,
         path=path,
-        categories=path.parent / _text(given, "categories", str(path))
-        if "categories" in given
+        categories=path.parent / _text(study_given, "categories", str(path))
+        if "categories" in study_given
         else None,
-        chance=_choice(given.get("chance", "own"), get_args(ChanceRule), f"{path}: chance"),
+        chance=_choice(study_given.get("chance", "own"), get_args(ChanceRule), f"{path}: chance"),
         stages=tuple(stages),
         pairs=tuple(pair for pairs in stages.values() for pair in pairs),
     )
@@ -206,14 +218,18 @@ class _Reader:
             if name in defaults:
                 self._scored({name: defaults[name]}, str(path))
 
-    def pair(self, given: Plain, where: str, stage: str, kind: Kind | None) -> Pair:
-        """Return one pair of a stage; `where` names the stage in messages."""
-        name = _text(_mapping(given, f"{where}: a pair"), "name", f"{where}: a pair")
+    def pair(self, pair_given: Plain, where: str, stage: str, kind: Kind | None) -> Pair:
+        """Read one pair of a stage.
+
+        `where` names the stage in messages.
+        """
+        name = _text(_mapping(pair_given, f"{where}: a pair"), "name", f"{where}: a pair")
         where = f"{where}: pair {_short(name)}"
-        entry = _mapping(given, where, _PAIR)
+        entry = _mapping(pair_given, where, _PAIR)
         if name in self._named:
             raise StudyError(
-                f"{where}: the name is there twice, first in stage {_short(self._named[name])}; give each pair a name "
+                f"{where}: the name is there twice, first in stage {_short(self._named[name])}; "
+                "give each pair a name "
                 "of its own"
             )
         self._named[name] = stage
@@ -224,7 +240,8 @@ class _Reader:
         )
         if min(len(before), len(after)) > 1 and len(before) != len(after):
             raise StudyError(
-                f"{where}: {len(before)} seeds before and {len(after)} after; give as many on both sides, or one on "
+                f"{where}: {len(before)} seeds before and {len(after)} after; give as many on "
+                "both sides, or one on "
                 "one side, which is then compared with each of the other"
             )
         on_mismatch, allowed = (entry.get(name, self._defaults.get(name)) for name in _COMPARED)
@@ -246,29 +263,31 @@ class _Reader:
             allow_prompt_mismatch=_truth(allowed or "false", f"{where}: allow_prompt_mismatch"),
         )
 
-    def _files(self, given: Plain, where: str) -> tuple[Path, ...]:
-        names = [given] if isinstance(given, str) else given
-        if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
-            raise StudyError(f"{where}: needed a path or a list of paths, got {_short(given)}")
-        paths = tuple(self._path.parent / str(one) for one in names)
+    def _files(self, files_given: Plain, where: str) -> tuple[Path, ...]:
+        names = [files_given] if isinstance(files_given, str) else files_given
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise StudyError(
+                f"{where}: needed a path or a list of paths, got {_short(files_given)}"
+            )
+        paths = tuple(self._path.parent / str(name) for name in names)
         for path in paths:
             if not _is_there(path, where) or not path.is_file():
                 raise StudyError(f"{where}: {path}: no such file")
         return paths
 
-    def _side(self, given: Plain, where: str) -> tuple[Source, ...]:
-        entries = [given] if isinstance(given, (str, dict)) else list(given)
+    def _side(self, side_given: Plain, where: str) -> tuple[Source, ...]:
+        entries = [side_given] if isinstance(side_given, (str, dict)) else list(side_given)
         if not entries:
             raise StudyError(f"{where}: needed a path or a model id, got an empty list")
         return tuple(self._source(entry, where) for entry in entries)
 
-    def _merged(self, given: Mapping[str, Plain], where: str) -> Source:
-        """Return the source of a merge, which is made and scored."""
-        models, alpha = given["merge"], given.get("alpha")
+    def _merged(self, merge_given: Mapping[str, Plain], where: str) -> Source:
+        # A merge is made and scored.
+        models, alpha = merge_given["merge"], merge_given.get("alpha")
         if (
             not isinstance(models, list)
             or len(models) != 2
-            or not all(isinstance(one, str) for one in models)
+            or not all(isinstance(model, str) for model in models)
         ):
             raise StudyError(f"{where}: merge: needed two models, [A, B], got {_short(models)}")
         share = _value(alpha) if isinstance(alpha, str) else None
@@ -276,20 +295,25 @@ class _Reader:
             raise StudyError(
                 f"{where}: alpha: needed the share of {models[1]}, 0 to 1, got {_short(alpha)}"
             )
-        scored = self._scored({**self._defaults, **given}, where)
+        scored = self._scored({**self._defaults, **merge_given}, where)
         if "probe" not in scored:
             raise StudyError(
-                f"{where}: merge: needed a probe (probe: NAME, or --probe), which scores the merged model"
+                f"{where}: merge: needed a probe (probe: NAME, or --probe), which scores the "
+                "merged model"
             )
-        a, b = (self._location(str(one), where) for one in models)
+        a, b = (self._location(str(model), where) for model in models)
         label = f"{models[0]} with {share} of {models[1]}"
         return Source(given=label, location=label, merge=(a, b), alpha=float(share), **scored)
 
-    def _source(self, given: Plain, where: str) -> Source:
-        if isinstance(given, dict) and "merge" in given:
-            return self._merged(_mapping(given, where, _MERGE), where)
-        entry = {"path": given} if isinstance(given, str) else _mapping(given, where, _SOURCE)
-        named = _text(entry, "path", where)
+    def _source(self, source_given: Plain, where: str) -> Source:
+        if isinstance(source_given, dict) and "merge" in source_given:
+            return self._merged(_mapping(source_given, where, _MERGE), where)
+        entry = (
+            {"path": source_given}
+            if isinstance(source_given, str)
+            else _mapping(source_given, where, _SOURCE)
+        )
+        path_named = _text(entry, "path", where)
         columns = (
             _columns(entry, where)
             if any(name in entry for name in ("where", "map", "set", "match"))
@@ -297,7 +321,8 @@ class _Reader:
         )
         if columns is not None and "metric" in entry:
             raise StudyError(
-                f"{where}: metric is for logs of other tools; map: {{correct: ...}} names the column"
+                f"{where}: metric is for logs of other tools; map: {{correct: ...}} names the "
+                "column"
             )
         scored = self._scored({**self._defaults, **entry}, where)
         if (
@@ -306,49 +331,50 @@ class _Reader:
             for_all = self._scored({"decoding": self._defaults["decoding"]}, where)["decoding"]
             scored["decoding"] = {**for_all, **scored["decoding"]}
         return Source(
-            given=named,
-            location=self._location(named, where),
+            given=path_named,
+            location=self._location(path_named, where),
             metric=_text(entry, "metric", where) if "metric" in entry else None,
             columns=columns,
             **scored,
         )
 
-    def _location(self, named: str, where: str) -> str:
-        """Return the path of what is named, from here; a model id as it is."""
-        local = self._path.parent / named
+    def _location(self, path_named: str, where: str) -> str:
+        # Relative to the file; a model id as it is.
+        local = self._path.parent / path_named
         if _is_there(local, where):
             return str(local)
-        if not (named.startswith((".", "/")) or Path(named).suffix in SUFFIXES):
-            return named
+        if not (path_named.startswith((".", "/")) or Path(path_named).suffix in SUFFIXES):
+            return path_named
         # Next to the file "./x" is "x", which would be looked up as a model id.
         return str(local) if str(local).startswith((".", "/")) else f"./{local}"
 
-    def _scored(self, given: Mapping[str, Plain], where: str) -> dict[str, Any]:
-        """Return the settings by which a model is scored."""
+    def _scored(self, source_given: Mapping[str, Plain], where: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        if "probe" in given:
-            named = _text(given, "probe", where)
-            local = self._path.parent / named
+        if "probe" in source_given:
+            probe_named = _text(source_given, "probe", where)
+            local = self._path.parent / probe_named
             found["probe"] = (
-                str(local) if _is_there(local, f"{where}: probe") and local.is_file() else named
+                str(local)
+                if _is_there(local, f"{where}: probe") and local.is_file()
+                else probe_named
             )
-        if "decoding" in given:
-            settings = _mapping(given["decoding"], f"{where}: decoding")
+        if "decoding" in source_given:
+            settings = _mapping(source_given["decoding"], f"{where}: decoding")
             found["decoding"] = {name: _value(value) for name, value in settings.items()}
             try:
                 # The number of samples needs a temperature, which may be that of the probe.
                 Decoding.of({"temperature": 1.0, **found["decoding"]})
             except ForgetwatchError as error:
                 raise StudyError(f"{where}: {error}") from error
-        if "rendering" in given:
+        if "rendering" in source_given:
             found["rendering"] = _choice(
-                given["rendering"], get_args(Rendering), f"{where}: rendering"
+                source_given["rendering"], get_args(Rendering), f"{where}: rendering"
             )
         return found
 
 
 def _columns(entry: Mapping[str, Plain], where: str) -> ColumnMap:
-    named = {
+    columns = {
         name: {key: _text(pairs, key, f"{where}: {name}") for key in pairs}
         for name in ("map", "where", "set")
         for pairs in [_mapping(entry.get(name, {}), f"{where}: {name}")]
@@ -356,16 +382,16 @@ def _columns(entry: Mapping[str, Plain], where: str) -> ColumnMap:
     match = _text(entry, "match", where) if "match" in entry else None
     try:
         return ColumnMap(
-            fields=named["map"], where=named["where"], constants=named["set"], match=match
+            fields=columns["map"], where=columns["where"], constants=columns["set"], match=match
         )
     except ForgetwatchError as error:
         raise StudyError(f"{where}: {error}") from error
 
 
-def _covariates(given: Plain, where: str) -> dict[str, float | str]:
-    """Return the covariates of a pair: numbers, such as 8B or -0.5, and words."""
-    found: dict[str, float | str] = {}
-    for name, value in _mapping(given, where).items():
+def _covariates(values: Plain, where: str) -> dict[str, float | str]:
+    # Numbers, such as 8B or -0.5, and words.
+    covariates: dict[str, float | str] = {}
+    for name, value in _mapping(values, where).items():
         if name in ("stage", "size", "data"):
             raise StudyError(
                 f"{where}: {name} is a key of the {'file' if name == 'stage' else 'pair'} itself"
@@ -374,10 +400,10 @@ def _covariates(given: Plain, where: str) -> dict[str, float | str]:
             raise StudyError(
                 f"{where}: needed a number or a word under {_short(name)}, got {_short(value)}"
             )
-        found[name] = _covariate(name, value.strip(), where)
+        covariates[name] = _covariate(name, value.strip(), where)
         if name == DISTANCE:
-            _check_distance(found[name], f"{where}: {name}")
-    return found
+            _check_distance(covariates[name], f"{where}: {name}")
+    return covariates
 
 
 def _covariate(name: str, value: str, where: str) -> float | str:
@@ -387,7 +413,8 @@ def _covariate(name: str, value: str, where: str) -> float | str:
         )
     if value.endswith("%"):
         raise StudyError(
-            f"{where}: needed a number under {_short(name)}, such as 0.3 for 30 %, got {_short(value)}"
+            f"{where}: needed a number under {_short(name)}, such as 0.3 for 30 %, got "
+            f"{_short(value)}"
         )
     try:
         number = float(value)
@@ -409,21 +436,19 @@ def _check_distance(value: float | str, where: str) -> None:
 
 
 def _check_kinds(pairs: Sequence[Pair], path: Path) -> None:
-    """Raise StudyError for a covariate that is a number in some pairs and a word in others."""
+    # A covariate is a number in all pairs, or a word in all.
     for name in dict.fromkeys(name for pair in pairs for name in pair.covariates):
-        given = {type(pair.covariates[name]): pair for pair in pairs if name in pair.covariates}
-        if len(given) > 1 and name != DISTANCE:
+        kinds = {type(pair.covariates[name]): pair for pair in pairs if name in pair.covariates}
+        if len(kinds) > 1 and name != DISTANCE:
             raise StudyError(
-                f"{path}: covariate {_short(name)} is a number in pair {_short(given[float].name)} and a word in pair "
-                f"{_short(given[str].name)}; give all pairs one of both"
+                f"{path}: covariate {_short(name)} is a number in pair "
+                f"{_short(kinds[float].name)} and a word in pair "
+                f"{_short(kinds[str].name)}; give all pairs one of both"
             )
 
 
 def _is_there(path: Path, where: str) -> bool:
-    """Return True if there is a file or folder.
-
-    StudyError if the system cannot tell, as for a name that is too long.
-    """
+    # The system may not be able to tell, as for a name that is too long.
     try:
         return path.exists()
     except OSError as error:
@@ -432,56 +457,56 @@ def _is_there(path: Path, where: str) -> bool:
         ) from error
 
 
-def _mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> dict[str, Plain]:
-    if not isinstance(given, dict):
-        raise StudyError(f"{where}: needed a mapping (key: value), got {_short(given)}")
-    if known is not None and (unknown := [key for key in given if key not in known]):
-        meant = did_you_mean(unknown[0], known)
+def _mapping(mapping: Plain, where: str, keys: tuple[str, ...] | None = None) -> dict[str, Plain]:
+    if not isinstance(mapping, dict):
+        raise StudyError(f"{where}: needed a mapping (key: value), got {_short(mapping)}")
+    if keys is not None and (unknown := [key for key in mapping if key not in keys]):
+        meant = did_you_mean(unknown[0], keys)
         raise StudyError(
-            f"{where}: unknown key {_short(unknown[0])}{meant}; the keys are {', '.join(known)}"
+            f"{where}: unknown key {_short(unknown[0])}{meant}; the keys are {', '.join(keys)}"
         )
-    return given
+    return mapping
 
 
-def _list(given: Mapping[str, Plain], name: str, where: str) -> list[Plain]:
-    found = given.get(name)
-    if isinstance(found, (str, dict, type(None))) or not found:
+def _list(mapping: Mapping[str, Plain], name: str, where: str) -> list[Plain]:
+    value = mapping.get(name)
+    if isinstance(value, (str, dict, type(None))) or not value:
         raise StudyError(
-            f"{where}: needed a list under {name}, at least one entry, got {_short(found)}"
+            f"{where}: needed a list under {name}, at least one entry, got {_short(value)}"
         )
-    return list(found)
+    return list(value)
 
 
-def _text(given: Mapping[str, Plain], name: str, where: str) -> str:
-    found = given.get(name)
-    if not isinstance(found, str) or not found.strip():
-        raise StudyError(f"{where}: needed a text under {name}, got {_short(found)}")
-    return found
+def _text(mapping: Mapping[str, Plain], name: str, where: str) -> str:
+    value = mapping.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise StudyError(f"{where}: needed a text under {name}, got {_short(value)}")
+    return value
 
 
-def _choice(given: Plain, allowed: tuple[Any, ...], where: str) -> Any:
-    if given not in allowed:
-        near = did_you_mean(given, allowed) if isinstance(given, str) else ""
-        raise StudyError(f"{where}: needed {' or '.join(allowed)}, got {_short(given)}{near}")
-    return given
+def _choice(value: Plain, allowed: tuple[Any, ...], where: str) -> Any:
+    if value not in allowed:
+        near = did_you_mean(value, allowed) if isinstance(value, str) else ""
+        raise StudyError(f"{where}: needed {' or '.join(allowed)}, got {_short(value)}{near}")
+    return value
 
 
-def _truth(given: Plain, where: str) -> bool:
+def _truth(value: Plain, where: str) -> bool:
     return bool(
-        _choice(given.lower() if isinstance(given, str) else given, ("true", "false"), where)
+        _choice(value.lower() if isinstance(value, str) else value, ("true", "false"), where)
         == "true"
     )
 
 
 def _number(given: Plain, where: str) -> float:
-    """Return a number above 0, such as 8e9 or 8B."""
+    # Above 0, such as 8e9 or 8B.
     # A comma only between groups of three digits: 1,5 is not 15.
     pattern = r"\s*((?:\d{1,3}(?:,\d{3})+|[\d_]*)(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*([KMBTkmbt]?)\s*"
-    found = re.fullmatch(pattern, given) if isinstance(given, str) else None
+    match = re.fullmatch(pattern, given) if isinstance(given, str) else None
     try:
         value = (
-            float(found[1].replace(",", "")) * _TIMES.get(found[2].upper(), 1)
-            if found
+            float(match[1].replace(",", "")) * _TIMES.get(match[2].upper(), 1)
+            if match
             else math.nan
         )
     except ValueError:
@@ -493,18 +518,18 @@ def _number(given: Plain, where: str) -> float:
     return value
 
 
-def _value(given: Plain) -> Any:
-    """Return a setting as a number or a truth value, if it is spelled as one; else its text or list of texts."""
-    if not isinstance(given, str):
-        return given
+def _value(value: Plain) -> Any:
+    # A number or a truth value, if spelled as one; else the text or list of texts.
+    if not isinstance(value, str):
+        return value
     try:
-        found = json.loads(given)
+        parsed = json.loads(value)
     except ValueError:
         # .6 and 1. are numbers in YAML, and none in JSON.
-        return float(given) if re.fullmatch(r"\d*\.\d+|\d+\.", given) else given
-    return found if isinstance(found, (int, float, bool, list)) else given
+        return float(value) if re.fullmatch(r"\d*\.\d+|\d+\.", value) else value
+    return parsed if isinstance(parsed, (int, float, bool, list)) else value
 
 
-def _short(given: Plain | None) -> str:
-    text = "nothing" if given is None else repr(given)
-    return text if len(text) <= 80 else f"{text[:79]}…"
+def _short(value: Plain | None) -> str:
+    value_text = "nothing" if value is None else repr(value)
+    return value_text if len(value_text) <= 80 else f"{value_text[:79]}…"

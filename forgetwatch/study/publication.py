@@ -7,8 +7,9 @@
     study.tex         the paper's tables in LaTeX (booktabs), if they are asked for
     pictures/         each figure as PNG and SVG
 
-All numbers are written before the first figure is drawn, and the page without its figures with them. Then each figure
-is drawn by itself, and the page is written again. A figure that cannot be drawn is named, and nothing else is lost.
+All numbers are written before the first figure is drawn, and the page without its figures with
+them. Then each figure is drawn by itself, and the page is written again. A figure that cannot be
+drawn is named, and nothing else is lost.
 
 None holds a question or an answer. Undefined numbers are null in JSON and empty in CSV.
 """
@@ -34,11 +35,11 @@ from forgetwatch.measures.base_drift import drift_json
 from forgetwatch.measures.chance import chance_rows
 from forgetwatch.metrics.trend import Slope
 from forgetwatch.progress import Done, Progress
+from forgetwatch.report.cells import group_cells, measure_tables
 from forgetwatch.report.html import made_line, render
 from forgetwatch.report.markdown import escaped, table
 from forgetwatch.report.pictures import SUFFIXES, drawn, file_name, save_figures, svg
 from forgetwatch.report.plots import name_in
-from forgetwatch.report.sections import group_cells, measure_tables
 from forgetwatch.study.factors import Finding, Trend, findings, not_asked, trends
 from forgetwatch.study.figures import radar_figures
 from forgetwatch.study.pairs import RATES, Compared, Failed, Study, Value
@@ -92,9 +93,9 @@ _PAIR_HEADINGS: Final = {
 
 
 _GUESSING_HEADINGS: Final = {
-    f"{key}{end}": f"{what}, {key.replace('_', '-')}"
+    f"{key}{end}": f"{column}, {key.replace('_', '-')}"
     for key in ("paper", "guess_corrected")
-    for end, what in (("", "forgotten"), ("_gained", "gained"))
+    for end, column in (("", "forgotten"), ("_gained", "gained"))
 }
 
 
@@ -122,9 +123,9 @@ _NAME: Final = 24
 
 
 def write_numbers(study: Study, folder: Path, *, with_latex: bool = False) -> None:
-    """Write all numbers of a study into its folder, and the page without figures."""
-    text = json.dumps(study_json(study), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    write_text(folder / "study.json", text)
+    """Write all numbers of a study, and the page without figures."""
+    document = json.dumps(study_json(study), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    write_text(folder / "study.json", document)
     write_text(folder / "study.csv", study_csv(study))
     write_text(folder / "study.md", study_markdown(study))
     if with_latex:
@@ -135,10 +136,10 @@ def write_numbers(study: Study, folder: Path, *, with_latex: bool = False) -> No
 
 
 def draw_figures(study: Study, folder: Path, *, progress: Progress | None) -> dict[str, str]:
-    """Draw the figures of a study into its folder, each by itself, and write the page with them.
+    """Draw the figures of a study, and write the page with them.
 
     Returns:
-        Why a figure could not be drawn, by the figure's name; empty if all were drawn.
+        Why a figure could not be drawn, by name; empty if all were drawn.
     """
     figures = _figures(study)
     _remove_pictures(folder, figures)  # those of an earlier study do not belong to these numbers
@@ -165,13 +166,13 @@ def draw_figures(study: Study, folder: Path, *, progress: Progress | None) -> di
 
 def _saved(figure: _Figure, name: str, number: int, folder: Path) -> Markup | None:
     with drawn():
-        made = figure.draw()
+        drawing = figure.draw()
         markup = svg(
-            lambda: made, name=f"figure{number}", label=f"{name}; the tables have its numbers"
+            lambda: drawing, name=f"figure{number}", label=f"{name}; the tables have its numbers"
         )
         if figure.stage:  # on the page it is under a heading
-            made.suptitle(name_in(80, figure.stage), fontsize=12, fontweight="bold")
-        save_figures({name: made}, folder / "pictures")
+            drawing.suptitle(name_in(80, figure.stage), fontsize=12, fontweight="bold")
+        save_figures({name: drawing}, folder / "pictures")
     return markup
 
 
@@ -185,7 +186,7 @@ def _remove_pictures(folder: Path, names: Iterable[str]) -> None:
 
 
 def study_json(study: Study) -> dict[str, Any]:
-    """Return the JSON document of a study."""
+    """JSON document of a study."""
     return {
         "schema": SCHEMA,
         "name": study.plan.name,
@@ -193,48 +194,50 @@ def study_json(study: Study) -> dict[str, Any]:
         "stages": [
             {
                 "name": stage,
-                "pairs": [_pair_json(one) for one in study.results if one.pair.stage == stage],
+                "pairs": [
+                    _pair_json(result) for result in study.results if result.pair.stage == stage
+                ],
             }
             for stage in study.plan.stages
         ],
-        "trends": [_trend_json(one) for one in trends(study)],
-        "findings": [vars(one) for one in findings(study)],
-        "failed": [one.pair.name for one in study.failed],
+        "trends": [_trend_json(trend) for trend in trends(study)],
+        "findings": [vars(finding) for finding in findings(study)],
+        "failed": [failure.pair.name for failure in study.failed],
     }
 
 
-def _trend_json(one: Trend) -> dict[str, Any]:
-    def slope(found: Slope | None) -> dict[str, Any] | None:
-        if found is None:
+def _trend_json(trend: Trend) -> dict[str, Any]:
+    def slope(slope_found: Slope | None) -> dict[str, Any] | None:
+        if slope_found is None:
             return None
         value = (
-            math.nan if math.isnan(found.error) else found.slope
+            math.nan if math.isnan(slope_found.error) else slope_found.slope
         )  # without an error it is no measurement
         numbers = {
             "slope": value,
-            "interval": found.interval,
-            "degrees": found.degrees,
-            "p_value": found.p_value,
+            "interval": slope_found.interval,
+            "degrees": slope_found.degrees,
+            "p_value": slope_found.p_value,
         }
         numbers |= {
-            "interval_of_all": found.interval_of(one.questions),
-            "seen": found.seen(one.questions),
+            "interval_of_all": slope_found.interval_of(trend.questions),
+            "seen": slope_found.seen(trend.questions),
         }
         return {name: json_value(value) for name, value in numbers.items()}
 
-    own = {
-        "rate": one.rate,
-        "covariate": one.covariate,
-        "unit": one.unit,
-        "pairs": one.pairs,
-        "families": one.families,
+    values = {
+        "rate": trend.rate,
+        "covariate": trend.covariate,
+        "unit": trend.unit,
+        "pairs": trend.pairs,
+        "families": trend.families,
     }
-    own |= {"questions": one.questions, "held_pairs": one.held_pairs}
-    return {**own, "alone": slope(one.alone), "held": slope(one.held)}
+    values |= {"questions": trend.questions, "held_pairs": trend.held_pairs}
+    return {**values, "alone": slope(trend.alone), "held": slope(trend.held)}
 
 
 def _pair_json(result: Compared | Failed) -> dict[str, Any]:
-    """Return the JSON values of one pair; its numbers are null if it could not be compared."""
+    # Null if the pair could not be compared.
     pair = result.pair
     found: dict[str, Any] = {
         "name": pair.name,
@@ -283,18 +286,21 @@ def _pair_json(result: Compared | Failed) -> dict[str, Any]:
 
 
 def _value_json(value: Value) -> dict[str, Any]:
-    rate, ceiling = ({"mean": json_value(one.mean), "sd": json_value(one.sd)} for one in value)
+    rate, ceiling = (
+        {"mean": json_value(mean_and_sd.mean), "sd": json_value(mean_and_sd.sd)}
+        for mean_and_sd in value
+    )
     return {**rate, "ceiling": ceiling}
 
 
 def study_markdown(study: Study) -> str:
-    """Return the Markdown of a study: pairs, averages, and the paper's tables."""
+    """Markdown of a study: pairs, averages, and the paper's tables."""
     lines = [f"# {escaped(study.plan.name)}", "", _facts(study), "", escaped(_verdicts(study)), ""]
     if study.failed:
         lines += [
             "Not compared:",
             "",
-            *(f"* {escaped(without_folders(one.reason))}" for one in study.failed),
+            *(f"* {escaped(without_folders(failure.reason))}" for failure in study.failed),
             "",
         ]
     if study.compared:
@@ -303,10 +309,10 @@ def study_markdown(study: Study) -> str:
         if study.has_causes:
             lines += ["## Which knowledge was lost", "", CAUSES_ABOUT, ""]
             lines += _table(study, _CAUSE_HEADINGS, _cause_cells)
-        if found := trends(study):
+        if trends_found := trends(study):
             lines += ["## What it goes with", "", TRENDS_ABOUT, ""]
-            lines += [*table(TREND_HEADINGS, [*map(_trend_cells, found)]), ""]
-        if found_here := [one for one in findings(study) if study.plan.asks_for_findings]:
+            lines += [*table(TREND_HEADINGS, [*map(_trend_cells, trends_found)]), ""]
+        if found_here := [finding for finding in findings(study) if study.plan.asks_for_findings]:
             lines += ["## The paper's findings, asked of this study", "", FINDINGS_ABOUT, ""]
             lines += [*table(FINDING_HEADINGS, [*map(_finding_cells, found_here)]), ""]
         lines += [
@@ -326,22 +332,30 @@ def study_markdown(study: Study) -> str:
 
 
 CAUSES_ABOUT: Final = (
-    "Whether the lost questions are those that the model before was less sure of, or those near the training rows, "
-    "within categories. In brackets what 95 of 100 permuted columns stay below; a star is beyond it."
+    "Whether the lost questions are those that the model before was less sure of, or those near "
+    "the training rows, "
+    "within categories. In brackets what 95 of 100 permuted columns stay below; a star is "
+    "beyond it."
 )
 
 
 TRENDS_ABOUT: Final = (
-    "Change of the total, in points, with one more step of what the file gives each pair, within its stage; a word or "
-    "a stage is compared with the most frequent one. The model family is the unit. In 95 of 100 studies all brackets "
-    "of the column “points” hold their value: one that contains 0 tells nothing, and a dash stands where families are "
-    "too few, one family alone differs, or the stage determines it. “Others held” is the change with all other "
-    "quantities of the table held too; “would be seen” is the change that 80 of 100 such studies would tell."
+    "Change of the total, in points, with one more step of what the file gives each pair, "
+    "within its stage; a word or "
+    "a stage is compared with the most frequent one. The model family is the unit. In 95 of 100 "
+    "studies all brackets "
+    "of the column “points” hold their value: one that contains 0 tells nothing, and a dash "
+    "stands where families are "
+    "too few, one family alone differs, or the stage determines it. “Others held” is the change "
+    "with all other "
+    "quantities of the table held too; “would be seen” is the change that 80 of 100 such "
+    "studies would tell."
 )
 
 
 FINDINGS_ABOUT: Final = (
-    "The abstract of arXiv 2510.17776 says small, low, moderate and large without numbers; the bounds here are ours. "
+    "The abstract of arXiv 2510.17776 says small, low, moderate and large without numbers; the "
+    "bounds here are ours. "
     "Intervals are of 95 % over model families."
 )
 
@@ -360,26 +374,34 @@ TREND_HEADINGS: Final = [
 FINDING_HEADINGS: Final = ["finding", "here", "numbers"]
 
 
-def _trend_cells(one: Trend) -> list[str]:
-    def slope(found: Slope | None) -> str:
+def _trend_cells(trend: Trend) -> list[str]:
+    def slope(slope_found: Slope | None) -> str:
         # Without degrees of freedom a slope is no measurement.
-        if found is None or math.isnan(found.error):
+        if slope_found is None or math.isnan(slope_found.error):
             return MISSING_CELL
-        return f"{points(found.slope)} ({between(found.interval_of(one.questions), points)})"
+        return f"{points(slope_found.slope)} ({between(slope_found.interval_of(trend.questions), points)})"
 
-    name = f"{one.covariate}, per {one.unit}" if one.unit else one.covariate
-    seen = MISSING_CELL if math.isnan(one.seen) else points(one.seen).lstrip("+")
-    held = slope(one.held)
+    name = f"{trend.covariate}, per {trend.unit}" if trend.unit else trend.covariate
+    seen = MISSING_CELL if math.isnan(trend.seen) else points(trend.seen).lstrip("+")
+    held = slope(trend.held)
     held += (
-        f", {count(one.held_pairs)} pairs"
-        if one.held is not None and one.held_pairs != one.pairs
+        f", {count(trend.held_pairs)} pairs"
+        if trend.held is not None and trend.held_pairs != trend.pairs
         else ""
     )
-    return [one.rate, name, slope(one.alone), held, seen, count(one.pairs), count(one.families)]
+    return [
+        trend.rate,
+        name,
+        slope(trend.alone),
+        held,
+        seen,
+        count(trend.pairs),
+        count(trend.families),
+    ]
 
 
-def _finding_cells(one: Finding) -> list[str]:
-    return [f"{one.number}: {one.claim}", one.answer, one.numbers]
+def _finding_cells(finding: Finding) -> list[str]:
+    return [f"{finding.number}: {finding.claim}", finding.answer, finding.numbers]
 
 
 class _Figure(NamedTuple):
@@ -398,24 +420,24 @@ def _figures(study: Study) -> dict[str, _Figure]:
 
 
 def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
-    """Return the page, as text; a drawing that is not made yet is missing, and one that cannot be made is None."""
+    # A drawing that is not made yet is missing; None for one that cannot be made.
     stages = []
     for number, stage in enumerate(study.plan.stages, 1):
         if pairs := study.of_stage(stage):
-            own = [
+            sections = [
                 drawing for name, drawing in drawings.items() if name.startswith(f"radar-{number}-")
             ]
-            names = [one.pair.name for one in pairs]
+            names = [pair.pair.name for pair in pairs]
             tables = [(rate, names, rows(study, stage, rate)) for rate in RATES]
-            seeds = any(one.comparison.samples > 1 for one in pairs)
-            stages.append({"name": stage, "pictures": own, "tables": tables, "seeds": seeds})
+            seeds = any(pair.comparison.samples > 1 for pair in pairs)
+            stages.append({"name": stage, "pictures": sections, "tables": tables, "seeds": seeds})
     return render(
         "study.html",
         scripts=["study.js"],
         name=study.plan.name,
         facts=_facts(study),
         verdicts=_verdicts(study),
-        failed=[without_folders(one.reason) for one in study.failed],
+        failed=[without_folders(failure.reason) for failure in study.failed],
         averages=_staged(study, _AVERAGE_HEADINGS, _average_cells),
         pairs=_staged(study, _PAIR_HEADINGS, _pair_cells),
         guessing=_staged(study, _GUESSING_HEADINGS, _guessing_cells),
@@ -438,18 +460,18 @@ def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
 def _staged(
     study: Study, headings: Mapping[str, str], cells: Callable[[Compared], dict[str, str]]
 ) -> dict[str, Any]:
-    """Return the section of a table of pairs under their stages, without the columns that no pair has."""
-    found = {one.pair.name: cells(one) for one in study.compared}
+    # Columns that no pair has are left out.
+    cells_of = {result.pair.name: cells(result) for result in study.compared}
     kept = [
         name
         for name in headings
-        if any(of_pair[name] != MISSING_CELL for of_pair in found.values())
+        if any(of_pair[name] != MISSING_CELL for of_pair in cells_of.values())
     ]
     rows_of = {
-        name: {column: of_pair[column] for column in kept} for name, of_pair in found.items()
+        name: {column: of_pair[column] for column in kept} for name, of_pair in cells_of.items()
     }
     stages = [
-        (stage, [(one.pair.name, rows_of[one.pair.name]) for one in pairs])
+        (stage, [(pair.pair.name, rows_of[pair.pair.name]) for pair in pairs])
         for stage in study.plan.stages
         if (pairs := study.of_stage(stage))
     ]
@@ -465,43 +487,47 @@ def _table(
 
 
 def _measure_tables(study: Study) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Return the tables that measures have of their own, such as drift, with a row for each pair."""
-    return measure_tables([(one.pair.name, one.comparison) for one in study.compared])
+    # Drift has such a table, with a row for each pair.
+    return measure_tables([(result.pair.name, result.comparison) for result in study.compared])
 
 
 def _notes(study: Study) -> list[str]:
     of_pairs = [
-        (one.pair.name, note)
-        for one in study.compared
-        for note in (*one.comparison.notes, *one.left_out)
+        (result.pair.name, note)
+        for result in study.compared
+        for note in (*result.comparison.notes, *result.left_out)
     ]
     return [*not_asked(study), *(without_folders(f"{name}: {note}") for name, note in of_pairs)]
 
 
 def _facts(study: Study) -> str:
     stages, pairs = len(study.plan.stages), len(study.compared)
-    most = max((one.comparison.items.compared for one in study.compared), default=0.0)
+    largest = max((result.comparison.items.compared for result in study.compared), default=0.0)
     return (
-        f"{count(pairs)} of {count(len(study.plan.pairs))} pairs in {count(stages)} stage{'' if stages == 1 else 's'}, "
-        f"each compared question by question, on up to {count(most)} questions"
+        f"{count(pairs)} of {count(len(study.plan.pairs))} pairs in {count(stages)} "
+        f"stage{'' if stages == 1 else 's'}, "
+        f"each compared question by question, on up to {count(largest)} questions"
     )
 
 
 def _verdicts(study: Study) -> str:
-    """Return the number of pairs of each word, with the names of those that are clear; empty without a pair."""
+    # Pairs with a clear verdict are named; empty without a pair.
     of_word: dict[str, list[str]] = {}
-    for one in study.compared:
-        of_word.setdefault(one.decision.word, []).append(short_name(one.pair.name))
-    told = [
+    for result in study.compared:
+        of_word.setdefault(result.decision.word, []).append(short_name(result.pair.name))
+    parts = [
         f"{word} {count(len(names))}"
         + (f" ({listed(names)})" if word in ("KEPT", "FORGOT") else "")
         for word, names in of_word.items()
     ]
-    return f"{', '.join(told)} of {_pairs(len(study.compared))}" if told else ""
+    return f"{', '.join(parts)} of {_pairs(len(study.compared))}" if parts else ""
 
 
 def study_table(study: Study, *, with_findings: bool = False) -> Lines:
-    """Return the table of all pairs for a console of 80 columns, under the names of their stages, and the trends.
+    """Table of all pairs in 80 columns, and the trends.
+
+    Pairs are under their stages. With findings, those of the paper follow, each with the answer
+    here.
 
     With findings, those of the paper follow, each with its answer here.
     """
@@ -517,13 +543,14 @@ def study_table(study: Study, *, with_findings: bool = False) -> Lines:
             if isinstance(one, Failed):
                 lines.append(Text(f"{name} not compared", style="red"))
                 continue
-            whole = one.comparison.all
+            group = one.comparison.all
             averages = (
                 f"{percent(one.averages.conventional):>6} {percent(one.averages.forgetting):>6}"
             )
             lines.append(
                 Text(
-                    f"{name} {brief(whole.forgotten, 9):>9} {brief(whole.gained, 7):>7} {one.net_change:>22} {averages}"
+                    f"{name} {brief(group.forgotten, 9):>9} {brief(group.gained, 7):>7} "
+                    f"{one.net_change:>22} {averages}"
                 )
             )
     if study.compared:
@@ -533,20 +560,20 @@ def study_table(study: Study, *, with_findings: bool = False) -> Lines:
                 "shown: the part of 1→0 that the mean accuracies of the tasks show, %", style="dim"
             )
         )
-    if short := sum(any(_left_out(one)) for one in study.compared):
+    if short := sum(any(_left_out(result)) for result in study.compared):
         lines.append(
             Text(
                 f"left out in {_pairs(short)}: questions unscored, or on one side alone",
                 style="dim",
             )
         )
-    lines += [Text(str(one)) for one in trends(study)]
-    lines += [Text(f"note: {one}") for one in not_asked(study)]
+    lines += [Text(str(trend)) for trend in trends(study)]
+    lines += [Text(f"note: {sentence}") for sentence in not_asked(study)]
     if with_findings:
         lines.append(Text("the paper's findings, asked of this study", style="bold"))
         lines += [
-            Text(f"{one.number}  {one.answer}: {one.claim}; {one.numbers}")
-            for one in findings(study)
+            Text(f"{finding.number}  {finding.answer}: {finding.claim}; {finding.numbers}")
+            for finding in findings(study)
         ]
     return Lines(*lines)
 
@@ -555,45 +582,43 @@ def _pairs(number: int) -> str:
     return f"{count(number)} pair{'' if number == 1 else 's'}"
 
 
-def _pair_cells(one: Compared) -> dict[str, str]:
-    """Return the text of each quantity in `_PAIR_HEADINGS`."""
-    cells = group_cells(one.comparison.all) | {"net": one.net_change, "worst": one.worst}
-    for name, number in zip(("unscored", "one_sided"), _left_out(one), strict=True):
+def _pair_cells(result: Compared) -> dict[str, str]:
+    cells = group_cells(result.comparison.all) | {"net": result.net_change, "worst": result.worst}
+    for name, number in zip(("unscored", "one_sided"), _left_out(result), strict=True):
         cells[name] = count(number) if number else MISSING_CELL
     return {name: cells[name] for name in _PAIR_HEADINGS}
 
 
-def _left_out(one: Compared) -> tuple[int, int]:
-    """Return the number of questions without an answer that could be graded, and of those that one side alone has."""
-    counted = one.comparison.items
+def _left_out(result: Compared) -> tuple[int, int]:
+    # Questions without an answer that could be graded, and those that one side alone has.
+    counted = result.comparison.items
     return counted.unscored, counted.only_before + counted.only_after
 
 
-def _guessing_cells(one: Compared) -> dict[str, str]:
-    """Return the text of each quantity in `_GUESSING_HEADINGS`, in percent with its interval."""
-    found = dict.fromkeys(_GUESSING_HEADINGS, MISSING_CELL)
-    for name, lost, won, _ in chance_rows(one.comparison.all.chance, one.comparison.all.n):
-        if (key := name.replace("-", "_")) in found:
-            found |= {key: lost, f"{key}_gained": won}
-    return found
+def _guessing_cells(result: Compared) -> dict[str, str]:
+    # Rates are in percent, with intervals.
+    cells = dict.fromkeys(_GUESSING_HEADINGS, MISSING_CELL)
+    for name, lost, won, _ in chance_rows(result.comparison.all.chance, result.comparison.all.n):
+        if (key := name.replace("-", "_")) in cells:
+            cells |= {key: lost, f"{key}_gained": won}
+    return cells
 
 
-def _cause_cells(one: Compared) -> dict[str, str]:
-    """Return the text of each quantity in `_CAUSE_HEADINGS`; chance in brackets, a star beyond it."""
-    found = dict.fromkeys(_CAUSE_HEADINGS, MISSING_CELL)
-    if one.causes is None or not one.causes.is_tested:
-        return found
-    found["answer"] = str(one.causes)
-    for cause in one.causes.causes:
+def _cause_cells(result: Compared) -> dict[str, str]:
+    # Chance is in brackets; a star marks what is beyond chance.
+    cells = dict.fromkeys(_CAUSE_HEADINGS, MISSING_CELL)
+    if result.causes is None or not result.causes.is_tested:
+        return cells
+    cells["answer"] = str(result.causes)
+    for cause in result.causes.causes:
         if cause.explained is not None:
             share, chance = percent(cause.explained.share), percent(cause.explained.permuted)
-            found[cause.column] = f"{share} ({chance}){' *' if cause.explains else ''}"
-    return found
+            cells[cause.column] = f"{share} ({chance}){' *' if cause.explains else ''}"
+    return cells
 
 
-def _average_cells(one: Compared) -> dict[str, str]:
-    """Return the text of each quantity in `_AVERAGE_HEADINGS`."""
-    averages = one.averages
+def _average_cells(result: Compared) -> dict[str, str]:
+    averages = result.averages
     share = averages.in_tasks_that_fell / averages.forgotten if averages.forgotten else math.nan
     return {
         "tasks": count(averages.tasks),

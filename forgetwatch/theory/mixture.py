@@ -1,20 +1,24 @@
 """Two-mode laboratory: how training moves an old and a new behaviour, in closed form where the equations allow it.
 
-A learner is a mixture of an old and a new behaviour, two normal densities of variance 1 at a distance `separation`:
+A learner is a mixture of an old and a new behaviour, two normal densities of variance 1 at a
+distance `separation`:
 
     p_b(x) = b N(x; mu_old, 1) + (1 - b) N(x; mu_new, 1)        b = sigmoid(phi): the mass of the old behaviour
 
-Training moves phi by gradient flow. There are two kinds of forgetting: the mass of the old behaviour falls (`mass`),
-or its mean moves while the mass stays (`drift`, in the joint flow).
+Training moves phi by gradient flow. There are two kinds of forgetting: the mass of the old
+behaviour falls (`mass`), or its mean moves while the mass stays (`drift`, in the joint flow).
 
     forward KL to data       phi' = E_data[r_b(x)] - b                  r_b: probability that x comes from the old mode
     reverse KL to p_a        phi' = -b (1 - b) integral (N_old - N_new) log(p_b / p_a)
 
-Cited (arXiv 2603.12163): the mixture and both flows. Forward KL on new data alone drives the old mass to 0, and with a
-replayed share its optimum is that share. Reverse KL goes to the target's mass at a rate that the overlap of the modes
-limits; replay with bounded importance weights ends the starvation of finite batches and leaves the optimum as it is.
+Cited (arXiv 2603.12163): the mixture and both flows. Forward KL on new data alone drives the old
+    mass to 0, and with a
+replayed share its optimum is that share. Reverse KL goes to the target's mass at a rate that the
+overlap of the modes limits; replay with bounded importance weights ends the starvation of finite
+batches and leaves the optimum as it is.
 
-Derived here: the numbers of the flows, the joint flow of mass and means, and the bound on the misassignment.
+Derived here: the numbers of the flows, the joint flow of mass and means, and the bound on the
+misassignment.
 
 Everything is a population quantity but `sampled`, which follows gradients of finite batches.
 """
@@ -49,7 +53,8 @@ class Flow:
     Attributes:
         times: Times of the path, float64 [points]; one unit is a step of rate 1.
         masses: Mass of the old behaviour at these times, float64 [points].
-        drifts: Distance of the old mode from where it was, in standard deviations, float64 [points].
+        drifts: Distance of the old mode from where it was, in standard deviations, float64
+            [points].
     """
 
     times: Array
@@ -63,37 +68,44 @@ class Flow:
 
     @property
     def drift(self) -> float:
-        """Distance of the old mode at the end from where it was."""
+        """Distance of the old mode from its start, at the end."""
         return float(self.drifts[-1])
 
 
 def overlap(separation: float) -> float:
-    """Return the Bhattacharyya coefficient of the two modes, 1 if they are the same."""
+    """Bhattacharyya coefficient of the two modes, 1 if equal."""
     return math.exp(-(separation**2) / 8)
 
 
 def responsibility(x: Array, *, separation: float, mass: float) -> Array:
-    """Return the probability that points come from the old mode, which lies at 0; the new one lies at `separation`."""
+    """Probability that points come from the old mode.
+
+    The old mode lies at 0, the new one at `separation`.
+    """
     return expit(logit(mass) - separation * (x - separation / 2))
 
 
 def misassignment(*, separation: float, mass: float) -> float:
-    """Return the mean probability that a text of the new behaviour counts as an old one."""
+    """Mean probability that a new text counts as an old one."""
     x = grid(separation)
     return integral(normal(x - separation) * responsibility(x, separation=separation, mass=mass), x)
 
 
 def misassignment_bound(*, separation: float, mass: float) -> float:
-    """Bound `misassignment` from above: min(b, sqrt(b / (1 - b)) BC / 2), since r <= sqrt(r (1 - r)) where r <= 1/2."""
+    """Bound `misassignment` from above.
+
+    min(b, sqrt(b / (1 - b)) BC / 2), since r <= sqrt(r (1 - r)) where r <= 1/2.
+    """
     if mass == 1.0:  # the limit: the second bound is infinite, whatever the overlap
         return mass
     return min(mass, 0.5 * math.sqrt(mass / (1 - mass)) * overlap(separation))
 
 
 def reverse_rate(*, separation: float, target: float) -> float:
-    """Return the rate per unit of time at which reverse KL closes a small distance from the target, in the logit.
+    """Rate at which reverse KL closes a small distance, in the logit.
 
-    It is the variance of the responsibility under the target: a (1 - a) - E[r (1 - r)], 0 for modes that are the same.
+    It is the variance of the responsibility under the target: a (1 - a) - E[r (1 - r)], 0 for modes
+    that are the same.
     """
     x = grid(separation)
     r = responsibility(x, separation=separation, mass=target)
@@ -109,15 +121,17 @@ def flow(
     replay: float = 0.0,
     target: float | None = None,
 ) -> Flow:
-    """Return the gradient flow of the old behaviour's mass; the modes stay.
+    """Gradient flow of the old behaviour's mass, with fixed modes.
 
     Args:
-        objective: ``forward``: KL from data of the new behaviour, of which the share `replay` is old. ``reverse``: KL
-            to a mixture whose old mass is `target`, on the learner's own samples.
+        objective: ``forward``: KL from data of the new behaviour, of which the share `replay` is
+            old. ``reverse``: KL to a mixture whose old mass is `target`, on the learner's own
+            samples.
         separation: Distance of the modes in standard deviations.
         mass: Old mass at the beginning, between 0 and 1.
         time: Time of training; one unit is a step of rate 1.
-        replay: Share of old data, for ``forward``. Under reverse KL it changes no population gradient; see `sampled`.
+        replay: Share of old data, for ``forward``. Under reverse KL it changes no population
+            gradient; see `sampled`.
         target: Old mass of the target, for ``reverse``.
 
     Raises:
@@ -145,7 +159,7 @@ def flow(
 
 
 def expectation_maximization(*, separation: float, mass: float, steps: int) -> Flow:
-    """Return the old mass after each step of expectation maximization on new data alone: b := E_new[r_b]."""
+    """Old mass after steps of expectation maximization on new data."""
     check_start(separation=separation, mass=mass, time=steps)
     masses = [mass]
     for _ in range(steps):
@@ -154,16 +168,18 @@ def expectation_maximization(*, separation: float, mass: float, steps: int) -> F
 
 
 def joint_flow(*, separation: float, mass: float, time: float, shift: float = 1.0) -> Flow:
-    """Forward KL on new data alone, where mass and both means move at equal rates.
+    """Forward KL on new data, where mass and means move.
 
-    With much overlap the old mode goes to the new data and keeps its mass: forgetting is drift. With little overlap it
-    stays where it is and loses its mass. Which of them depends on the rates too.
+    With much overlap the old mode goes to the new data and keeps its mass: forgetting is drift.
+    With little overlap it stays where it is and loses its mass. Which of them depends on the rates
+    too.
 
     Args:
         separation: Distance of the new data from the old mode.
         mass: Old mass at the beginning.
         time: Time of training.
-        shift: Distance of the learner's new mode from the new data at the beginning, towards the old mode.
+        shift: Distance of the learner's new mode from the new data at the beginning, towards the
+            old mode.
     """
     check_start(separation=separation, mass=mass, time=time)
     x = grid(separation)
@@ -208,11 +224,12 @@ def sampled(
     rng: np.random.Generator,
     replay: float = 0.0,
 ) -> SampledFlow:
-    """Reverse KL by the gradients of finite batches of the learner's own samples.
+    """Reverse KL by finite batches of the learner's own samples.
 
-    A batch without a sample of the old mode says nothing about it (starvation; its probability is (1 - b)^batch). With
-    `replay`, that share of each batch comes from the old mode, and each sample x is weighted by
-    p_b(x) / ((1 - replay) p_b(x) + replay N_old(x)), which is at most 1 / (1 - replay): the mean gradient is the same.
+    A batch without a sample of the old mode says nothing about it (starvation; its probability is
+    (1 - b)^batch). With `replay`, that share of each batch comes from the old mode, and each sample
+    x is weighted by p_b(x) / ((1 - replay) p_b(x) + replay N_old(x)), which is at most 1 / (1 -
+    replay): the mean gradient is the same.
 
     Args:
         separation: Distance of the modes.
@@ -234,11 +251,11 @@ def sampled(
         )
     phi, masses, starved, largest = float(logit(mass)), [mass], 0, 0.0
     for _ in range(steps):
-        now = float(expit(phi))
-        is_old = rng.random(batch) < (1 - replay) * now + replay
+        mass_now = float(expit(phi))
+        is_old = rng.random(batch) < (1 - replay) * mass_now + replay
         x = rng.standard_normal(batch) + np.where(is_old, 0.0, separation)
         slope, weights = reverse_gradients(
-            x, separation=separation, mass=now, target=target, replay=replay
+            x, separation=separation, mass=mass_now, target=target, replay=replay
         )
         starved += not is_old.any()
         largest = max(largest, float(weights.max()))
@@ -256,18 +273,25 @@ def sampled(
 def reverse_gradients(
     x: Array, *, separation: float, mass: float, target: float, replay: float = 0.0
 ) -> tuple[Array, Array]:
-    """Return the reverse KL's gradient in phi by each sample, and the samples' importance weights, float64 [samples].
+    """Gradient of reverse KL in phi by sample, and importance weights.
 
     Their mean over samples of (1 - replay) p_b + replay N_old is the population gradient.
+
+    Returns:
+        Both float64 [samples].
     """
-    own = _log_mixture(x, separation, mass)
+    log_density = _log_mixture(x, separation, mass)
     r = responsibility(x, separation=separation, mass=mass)
     weights = 1 / ((1 - replay) + replay * r / mass)  # N_old / p_b is r / b
-    return weights * (r - mass) * (own - _log_mixture(x, separation, target)), weights
+    return weights * (r - mass) * (log_density - _log_mixture(x, separation, target)), weights
 
 
 def check_start(*, separation: float, mass: float, time: float) -> None:
-    """Raise a ValueError for a start outside the range of a flow."""
+    """Refuse a start outside the range of a flow.
+
+    Raises:
+        ValueError: If a value is out of range.
+    """
     if not (math.isfinite(separation) and separation >= 0):
         raise ValueError(
             f"separation must be a number of standard deviations from 0, got {separation}"
@@ -291,7 +315,7 @@ def _forward(separation: float, replay: float) -> Slope:
 
 
 def _reverse(x: Array, separation: float, log_target: Array) -> Slope:
-    """Return the slope to a target whose log-density may lack a constant: the modes' difference integrates to 0."""
+    """The log-density may lack a constant, since the difference of the modes integrates to 0."""
     difference = normal(x) - normal(x - separation)
 
     def slope(mass: float) -> float:
@@ -314,29 +338,33 @@ def _flow(slope: Slope, mass: float, time: float) -> Flow:
 def solve(
     slope: Callable[[float, Array], Array], start: list[float], time: float
 ) -> tuple[Array, Array]:
-    """Return times and states, float64 [points] and [states, points], of a differential equation."""
+    """Solve a differential equation.
+
+    Returns:
+        Times, float64 [points], and states, float64 [states, points].
+    """
     times = np.linspace(0.0, time, _POINTS_KEPT)
     if not time:
         return times, np.repeat(np.array(start)[:, None], len(times), axis=1)
-    found = solve_ivp(
+    solution = solve_ivp(
         slope, (0.0, time), start, method="LSODA", t_eval=times, rtol=1e-8, atol=1e-10
     )
-    return times, np.asarray(found.y, dtype=np.float64)
+    return times, np.asarray(solution.y, dtype=np.float64)
 
 
 def grid(separation: float) -> Array:
-    """Return the points of the integrals, float64 [points]; the one in the middle lies between the modes."""
+    """Points of the integrals; the middle lies between the modes."""
     return np.linspace(-_REACH, separation + _REACH, _POINTS)
 
 
 def integral(values: Array, x: Array) -> float:
-    """Return the integral of a function that vanishes at both ends of its points."""
+    """Integral of a function that vanishes at both ends."""
     # Smooth functions that vanish at both ends: the trapezoidal rule is exact to rounding.
     return float(values.sum() * (x[1] - x[0]))
 
 
 def normal(x: Array) -> Array:
-    """Return the density of the normal distribution of variance 1 around 0."""
+    """Density of the normal distribution around 0 with variance 1."""
     return np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
 
 
@@ -345,5 +373,5 @@ def _mixture(x: Array, separation: float, mass: float) -> Array:
 
 
 def _log_mixture(x: Array, separation: float, mass: float) -> Array:
-    """Return the log-density without the constant of a normal density."""
+    """Without the constant of a normal density."""
     return np.logaddexp(math.log(mass) - x**2 / 2, math.log1p(-mass) - (x - separation) ** 2 / 2)

@@ -1,7 +1,8 @@
 """SDFT, TTT-Discover and OAPL in the two-mode laboratory: flows, conditions under which the old mass stays, and bounds.
 
-The state of a learner is (phi, old mean, new mean), b = sigmoid(phi) the mass of the old mode; the old mode lies at 0
-and the new one at `separation` d. r is the probability that a point comes from the learner's old mode.
+The state of a learner is (phi, old mean, new mean), b = sigmoid(phi) the mass of the old mode; the
+old mode lies at 0 and the new one at `separation` d. r is the probability that a point comes from
+the learner's old mode.
 
     reverse KL to a mixture (c, mu_old, mu_new) with responsibility r_c
         phi'   = -b (1 - b) integral (N_old - N_new) log(p / p_c)
@@ -15,7 +16,8 @@ Sources, line by line:
     objective of SDFT             cited, arXiv 2601.19897: reverse KL to a teacher that is shown a demonstration
     objective of TTT-Discover     cited, arXiv 2601.16175: log E exp(beta reward), less lambda KL to the start
     objective of OAPL             cited, arXiv 2602.19362, in the form of A*-PO: regression of beta log(p / p_ref) on
-                                  the advantage, on samples of a reference that becomes the learner after each period
+                                  the advantage, on samples of a reference that becomes the learner
+                                  after each period
     two modes, mass and drift     cited, arXiv 2603.12163
     models of the three here      derived here: teacher and demonstrator as mixtures, the reward as a step at d / 2
     conditions, ends, bounds      derived here; no theorem of another paper is quoted
@@ -82,7 +84,9 @@ def sdft(
     shift: float = 0.0,
     moves: bool = True,
 ) -> PolicyFlow:
-    """Return the flow of self-distillation: reverse KL to the teacher, drawn towards what demonstrations show.
+    """Flow of self-distillation, drawn towards demonstrations.
+
+    Reverse KL to the teacher.
 
     The target is (1 - strength) teacher + strength demonstrator, in logit and means.
 
@@ -90,11 +94,13 @@ def sdft(
         separation: Distance of the modes in standard deviations.
         mass: Old mass at the beginning.
         strength: How far a demonstration draws the teacher, 0 to 1.
-        teacher: ``base``: the learner at the beginning; ``ema``: a running mean of it; ``live``: the learner itself.
+        teacher: ``base``: the learner at the beginning; ``ema``: a running mean of it; ``live``:
+            the learner itself.
         demonstrated: Old mass of the demonstrator.
         time: Time of training; one unit is a step of rate 1.
         rate: Rate of the running mean of ``ema``.
-        shift: Distance of the learner's new mode from the demonstrator's at the beginning, towards the old mode.
+        shift: Distance of the learner's new mode from the demonstrator's at the beginning, towards
+            the old mode.
         moves: False holds the means.
 
     Raises:
@@ -103,23 +109,23 @@ def sdft(
     check_start(separation=separation, mass=mass, time=time)
     _check_sdft(strength, teacher, demonstrated)
     x = grid(separation)
-    shown: Mixture = (float(logit(demonstrated)), 0.0, separation)
-    first: Mixture = (float(logit(mass)), 0.0, separation - shift)
+    demonstrator: Mixture = (float(logit(demonstrated)), 0.0, separation)
+    start: Mixture = (float(logit(mass)), 0.0, separation - shift)
 
     def target(state: Array) -> Mixture:
-        source = {"base": np.array(first), "ema": state[3:], "live": state[:3]}[teacher]
+        source = {"base": np.array(start), "ema": state[3:], "live": state[:3]}[teacher]
         drawn = [
-            (1 - strength) * one + strength * other
-            for one, other in zip(source, shown, strict=True)
+            (1 - strength) * teacher_part + strength * shown_part
+            for teacher_part, shown_part in zip(source, demonstrator, strict=True)
         ]
         return float(drawn[0]), float(drawn[1]), float(drawn[2])
 
     def slope(_: float, state: Array) -> Array:
-        own = -_reverse_gradient(x, state[:3], target(state), moves=moves)
+        force = -_reverse_gradient(x, state[:3], target(state), moves=moves)
         follows = rate * (state[:3] - state[3:]) if teacher == "ema" else np.zeros(0)
-        return np.concatenate([own, follows])
+        return np.concatenate([force, follows])
 
-    times, path = solve(slope, [*first, *(first if teacher == "ema" else ())], time)
+    times, path = solve(slope, [*start, *(start if teacher == "ema" else ())], time)
     gates = [abs(_gate(x, state[:3], target(state))) for state in path.T]
     bound = max(gates) if teacher == "base" else max(gates) / strength if strength else math.inf
     return _path(times, path, bound=bound if moves else 0.0)
@@ -128,9 +134,10 @@ def sdft(
 def sdft_condition(
     *, mass: float, strength: float, teacher: Teacher, demonstrated: float
 ) -> Condition:
-    """Return whether SDFT keeps the old mass, and its end for means that stay.
+    """Does SDFT keep the old mass, and where does the mass end?
 
-    With the base as teacher the end lies between both; with a moving teacher it is that of the demonstrations.
+    With the base as teacher the end lies between both; with a moving teacher it is that of the
+    demonstrations.
     """
     check_start(separation=0.0, mass=mass, time=0.0)
     _check_sdft(strength, teacher, demonstrated, allow_zero=True)
@@ -156,7 +163,7 @@ def ttt_discover(
     time: float,
     moves: bool = True,
 ) -> PolicyFlow:
-    """Return the flow of test-time training: the entropic utility of a reward, less a weighted KL to the start.
+    """Flow of test-time training: entropic utility less a KL.
 
     The reward is a step: a verifier accepts what lies beyond the middle between the modes.
 
@@ -174,7 +181,7 @@ def ttt_discover(
     check_start(separation=separation, mass=mass, time=time)
     _check_ttt(log_utility, weight)
     x, middle, gain = grid(separation), separation / 2, math.expm1(log_utility)
-    first: Mixture = (float(logit(mass)), 0.0, separation)
+    start: Mixture = (float(logit(mass)), 0.0, separation)
 
     def pushes(state: Array) -> Array:
         b, modes = expit(state[0]), np.asarray(state[1:3])
@@ -190,28 +197,29 @@ def ttt_discover(
         )
 
     def slope(_: float, state: Array) -> Array:
-        back = _reverse_gradient(x, state, first, moves=moves) if weight else np.zeros(3)
-        found: Array = pushes(state) - weight * back
-        return found
+        back = _reverse_gradient(x, state, start, moves=moves) if weight else np.zeros(3)
+        force: Array = pushes(state) - weight * back
+        return force
 
-    times, path = solve(slope, [*first], time)
+    times, path = solve(slope, [*start], time)
     bound = math.inf
     if weight:
         pushed = max(float(pushes(state)[1] / expit(state[0])) for state in path.T)
-        bound = max(abs(_gate(x, state, first)) for state in path.T) + pushed / weight
+        bound = max(abs(_gate(x, state, start)) for state in path.T) + pushed / weight
     return _path(times, path, bound=bound if moves else 0.0)
 
 
 def ttt_discover_threshold(
     *, separation: float, mass: float, log_utility: float, kept: float = 0.0
 ) -> float:
-    """Return the weight of the KL from which on TTT-Discover keeps some old mass, for means that stay.
+    """Least weight of the KL with which TTT-Discover keeps old mass.
 
     Args:
         separation: Distance of the modes; infinite for separated ones.
         mass: Old mass at the beginning.
         log_utility: beta times the reward of an accepted answer, in nats; above 0.
-        kept: The mass that is to be kept, below `mass`; for 0 the answer is the largest weight that keeps none.
+        kept: The mass that is to be kept, below `mass`; for 0 the answer is the largest weight that
+            keeps none.
 
     Raises:
         ValueError: If an argument is outside its range.
@@ -231,9 +239,10 @@ def ttt_discover_threshold(
 def ttt_discover_condition(
     *, separation: float, mass: float, log_utility: float, weight: float
 ) -> Condition:
-    """Return whether TTT-Discover keeps the old mass, and its end, for means that stay.
+    """Does TTT-Discover keep the old mass, and where does it end?
 
-    Overlap makes the KL to the start finite where the old mass is 0, so that a small weight keeps nothing.
+    Overlap makes the KL to the start finite where the old mass is 0, so that a small weight keeps
+    nothing.
     """
     least = ttt_discover_threshold(separation=separation, mass=mass, log_utility=log_utility)
     rule = f"weight > {least:.4g}"
@@ -260,7 +269,9 @@ def oapl(
     syncs: int,
     moves: bool = True,
 ) -> Flow:
-    """Return the flow of advantage regression to a lagged policy, which becomes the learner after each period.
+    """Flow of advantage regression to a lagged policy.
+
+    The policy becomes the learner after each period.
 
     Args:
         separation: Distance of the modes.
@@ -292,16 +303,17 @@ def oapl(
         parts.append((times[1:] + number * period, path[:, 1:]))
         state = path[:, -1]
     times, path = (
-        np.concatenate([one for one, _ in parts]),
-        np.concatenate([one for _, one in parts], axis=1),
+        np.concatenate([times for times, _ in parts]),
+        np.concatenate([values for _, values in parts], axis=1),
     )
     return Flow(times=times, masses=expit(path[0]), drifts=np.abs(path[1]))
 
 
 def oapl_condition(*, mass: float, gap: float, beta: float, syncs: int) -> Condition:
-    """Return whether OAPL keeps the old mass for ever, and its mass after some syncs, for separated modes.
+    """Does OAPL keep the old mass, and what is left after syncs?
 
-    Each period that ends at its optimum lowers the logit by gap / beta, so that only a frozen reference keeps it.
+    Each period that ends at its optimum lowers the logit by gap / beta, so that only a frozen
+    reference keeps it.
     """
     check_start(separation=0.0, mass=mass, time=0.0)
     _check_oapl(gap, beta, syncs)
@@ -337,19 +349,18 @@ def _check_oapl(gap: float, beta: float, syncs: int) -> None:
 
 
 def _log_density(x: Array, state: Sequence[float] | Array) -> Array:
-    """Return the log-density of a mixture, without the constant of a normal density."""
+    """Without the constant of a normal density."""
     phi, old, new = state
     return np.logaddexp(log_expit(phi) - (x - old) ** 2 / 2, log_expit(-phi) - (x - new) ** 2 / 2)
 
 
 def _responsibility(x: Array, state: Sequence[float] | Array) -> Array:
     phi, old, new = state
-    found: Array = expit(phi + ((x - new) ** 2 - (x - old) ** 2) / 2)
-    return found
+    share: Array = expit(phi + ((x - new) ** 2 - (x - old) ** 2) / 2)
+    return share
 
 
 def _reverse_gradient(x: Array, state: Array, target: Mixture, *, moves: bool) -> Array:
-    """Return the gradient of KL(learner || target) in logit and means."""
     b, old, new = float(expit(state[0])), state[1], state[2]
     of_old, of_new = normal(x - old), normal(x - new)
     log_ratio = _log_density(x, state) - _log_density(x, target)
@@ -361,18 +372,16 @@ def _reverse_gradient(x: Array, state: Array, target: Mixture, *, moves: bool) -
 
 
 def _gate(x: Array, state: Array, target: Mixture) -> float:
-    """Return the force on the old mode beyond that towards the target's old mode."""
+    """Force on the old mode beyond that towards the target's old mode."""
     of_old = normal(x - state[1])
-    own = integral(of_old * (1 - _responsibility(x, state)), x) * (state[2] - state[1])
+    force = integral(of_old * (1 - _responsibility(x, state)), x) * (state[2] - state[1])
     theirs = integral(of_old * (1 - _responsibility(x, target)), x) * (target[2] - target[1])
-    return float(own - theirs)
+    return float(force - theirs)
 
 
 def _regression(
     x: Array, reference: Array, weights: Array, aim: Array, *, beta: float, moves: bool
 ) -> Callable[[float, Array], Array]:
-    """Return the slope of the squared error of beta log(p / p_ref) against the advantage, on reference samples."""
-
     def slope(_: float, state: Array) -> Array:
         r = _responsibility(x, state)
         error = weights * (beta * (_log_density(x, state) - reference) - aim)
@@ -397,7 +406,7 @@ def _start_force(separation: float, mass: float) -> float:
 
 
 def _push(separation: float, mass: float, log_utility: float) -> float:
-    """Return the force of the entropic utility on the logit, divided by b (1 - b)."""
+    """Divided by b (1 - b)."""
     gain, beyond = math.expm1(log_utility), float(ndtr(separation / 2))
     return gain * (2 * beyond - 1) / (1 + gain * (mass * (1 - beyond) + (1 - mass) * beyond))
 

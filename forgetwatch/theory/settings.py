@@ -1,6 +1,7 @@
 """The old behaviour under each method: its mass and drift by the distance of the modes, as text.
 
-Each method is shown with its condition held and broken, beside imitation of new data alone. All means move.
+Each method is shown with its condition held and broken, beside imitation of new data alone. All
+means move.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Setting:
 
     Attributes:
         method: Its name.
-        held: True if its condition holds at every separation shown, False if it is broken; None without a condition.
+        held: True if its condition holds at every separation shown, False if it is broken; None
+            without a condition.
         told: The setting in words.
         run: The flow at a separation.
     """
@@ -46,7 +48,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """The method, and whether its condition holds."""
+        """The method, and whether the condition holds."""
         return self.method + {None: "", True: ", held", False: ", broken"}[self.held]
 
 
@@ -103,31 +105,33 @@ SETTINGS: Final = (
 
 
 def ends() -> list[tuple[Setting, list[Flow]]]:
-    """Return each setting with its flows, one for each of `SEPARATIONS`; about ten seconds."""
-    return [(one, [one.run(d) for d in SEPARATIONS]) for one in SETTINGS]
+    """Run each setting at each of `SEPARATIONS`, in ten seconds."""
+    return [(setting, [setting.run(d) for d in SEPARATIONS]) for setting in SETTINGS]
 
 
-def table(found: list[tuple[Setting, list[Flow]]]) -> str:
-    """Return the text of old mass and largest drift at each separation, with the bound of the drift."""
+def table(flows_by_setting: list[tuple[Setting, list[Flow]]]) -> str:
+    """Table of old mass and largest drift at each separation."""
     lines = [
-        f"old mass at t = {TIME:g}, from {MASS:g}; drift: how far the old mode moved at most, in sd (bound)"
+        f"old mass at t = {TIME:g}, from {MASS:g}; drift: how far the old mode moved at most, "
+        "in sd (bound)"
     ]
     lines.append(f"{'':<22}{'':<7}" + "".join(f"{f'd = {d:g}':>13}" for d in SEPARATIONS))
-    for one, flows in found:
+    for setting, flows in flows_by_setting:
         drifts = [_drift(flow) for flow in flows]
         lines.append(
-            f"{one.name:<22}{'mass':<7}" + "".join(f"{flow.mass:>13.3f}" for flow in flows)
+            f"{setting.name:<22}{'mass':<7}" + "".join(f"{flow.mass:>13.3f}" for flow in flows)
         )
         lines.append(f"{'':<22}{'drift':<7}" + "".join(f"{drift:>13}" for drift in drifts))
     lines += [
         "",
-        *(f"{one.name:<22}{one.told}" for one, _ in found),
+        *(f"{setting.name:<22}{setting.told}" for setting, _ in flows_by_setting),
         "",
         "the old behaviour stays if",
     ]
     lines += [f"{name:<22}{rule}" for name, rule in _rules()]
     lines.append(
-        "The objectives are cited; their models in two modes, conditions and numbers are derived here."
+        "The objectives are cited; their models in two modes, conditions and numbers are "
+        "derived here."
     )
     return "\n".join(lines)
 
@@ -136,7 +140,8 @@ def _rules() -> list[tuple[str, str]]:
     sdft_rule = sdft_condition(mass=MASS, strength=0.3, teacher="base", demonstrated=0.7).rule
     moving = sdft_condition(mass=MASS, strength=0.3, teacher="ema", demonstrated=0.7).rule
     least = [
-        f"{ttt_discover_condition(separation=d, mass=MASS, log_utility=1.0, weight=1.0).rule} (d = {d:g})"
+        f"{ttt_discover_condition(separation=d, mass=MASS, log_utility=1.0, weight=1.0).rule} "
+        f"(d = {d:g})"
         for d in (1, 4)
     ]
     return [
@@ -148,7 +153,7 @@ def _rules() -> list[tuple[str, str]]:
 
 
 def _drift(flow: Flow) -> str:
-    text = f"{float(flow.drifts.max()):.2f}"
+    cell = f"{float(flow.drifts.max()):.2f}"
     if isinstance(flow, PolicyFlow) and math.isfinite(flow.bound):
-        text += f" ({flow.bound:.2f})"
-    return text
+        cell += f" ({flow.bound:.2f})"
+    return cell

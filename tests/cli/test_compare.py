@@ -59,6 +59,7 @@ from forgetwatch import (
 from forgetwatch.cli import app
 from forgetwatch.comparing.flips import flips
 from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.trajectory import trajectory_of
 from forgetwatch.errors import ScoringError, SnapshotError
 from forgetwatch.measures.aligned import snapshot_bits
 from forgetwatch.measures.known_items import KNOWN
@@ -491,7 +492,7 @@ def test_colour_is_never_the_only_carrier_of_meaning() -> None:
         )
         for step in range(3)
     ]
-    trajectory = Trajectory.of(looks)
+    trajectory = trajectory_of(looks)
     changed = flips(looks[0], looks[1])
     gained = flips(looks[1], looks[0])
     tables = [

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from forgetwatch import Item, Probe
 from forgetwatch.cli import app
 from forgetwatch.cli import compare as compare_command
-from forgetwatch.comparing.flips import ask_again
+from forgetwatch.comparing.asked_again import ask_again
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.probes.wordings import WORDINGS, reworded
 

@@ -24,7 +24,7 @@ from forgetwatch import Probe, compare
 from forgetwatch.cli import app
 from forgetwatch.errors import ScoringError
 from forgetwatch.merge import sweep, weights
-from forgetwatch.scoring.model_loading import score_checkpoint
+from forgetwatch.scoring.cached_score import score_checkpoint
 
 
 @pytest.fixture(scope="module")

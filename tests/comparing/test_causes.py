@@ -9,8 +9,8 @@ from scipy.stats import mannwhitneyu, rankdata
 
 from forgetwatch import Snapshot
 from forgetwatch.comparing.causes import Causes, _by_answer, why_lost
-from forgetwatch.metrics.trend import explained, separation
-from forgetwatch.probes.checking import RightAnswer
+from forgetwatch.metrics.separation import explained, separation
+from forgetwatch.probes.nearness import RightAnswer
 
 ITEMS, CATEGORIES = 400, 8
 

@@ -15,18 +15,15 @@ import pytest
 from support import decided, probe, snapshot
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare, save_snapshot
-from forgetwatch.comparing.checks import (
-    Subset,
-    check_settings,
-    repeated_prompts,
-    setting_differences,
-)
+from forgetwatch.comparing.checks import check_settings, repeated_prompts, setting_differences
 from forgetwatch.comparing.ranking import read_target
-from forgetwatch.comparing.trajectory import read_stages
+from forgetwatch.comparing.stages import read_stages
+from forgetwatch.comparing.subset import Subset
+from forgetwatch.comparing.trajectory import trajectory_of
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.report.eight_lines import first_table
 from forgetwatch.report.sentences import summary
-from forgetwatch.run_folder.description import TRAINER_STATE
+from forgetwatch.run_folder.task_figure import TRAINER_STATE
 
 
 def graded(metric: str, *, task: str = "t", **by_task: str) -> Snapshot:
@@ -310,7 +307,7 @@ def test_a_comparison_counts_items_left_out_as_unscored() -> None:
 def test_a_baseline_without_a_fingerprint_is_cut_like_one_of_the_same_probe() -> None:
     looks = [look([True] * 5, fingerprint=None), look([True, False, True], step=5, of=5)]
     assert Subset.common(looks) == Subset(items=3, total=5)
-    assert Trajectory.of(looks).comparisons[-1].all.n == 3
+    assert trajectory_of(looks).comparisons[-1].all.n == 3
 
 
 def test_looks_of_unlike_probes_are_refused_by_all(tmp_path: Path) -> None:
@@ -319,7 +316,7 @@ def test_looks_of_unlike_probes_are_refused_by_all(tmp_path: Path) -> None:
     with pytest.raises(MismatchError, match="not outcomes on the same items"):
         compare(before=whole, after=other)
     with pytest.raises(MismatchError, match="not outcomes on the same items"):
-        Trajectory.of([whole, other])
+        trajectory_of([whole, other])
     with pytest.raises(MismatchError, match="not outcomes on the same items"):
         read_stages(
             [

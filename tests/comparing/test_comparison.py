@@ -21,10 +21,12 @@ from hypothesis import strategies as st
 from scipy import stats
 from support import decided, snapshot
 
-from forgetwatch import Snapshot, Trajectory, compare, save_snapshot
+from forgetwatch import Snapshot, compare, save_snapshot
 from forgetwatch.comparing import comparison as module
-from forgetwatch.comparing.comparison import Comparison, frame
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.frames import frame
 from forgetwatch.comparing.groups import group_values
+from forgetwatch.comparing.trajectory import trajectory_of
 from forgetwatch.errors import MismatchError
 from forgetwatch.measures.base import json_value
 from forgetwatch.measures.quantities import QUANTITIES, range_of, unit_of, value_at
@@ -769,7 +771,7 @@ def test_a_comparison_and_a_run_give_a_row_for_each_group_and_quantity(
     assert (rows["all", "all", "forgotten"], rows["category", "Math", "forgotten"]) == (3.0, 2.0)
     assert rows["all", "all", "net_change_interval_low"] < rows["all", "all", "net_change"] == -0.5
     assert ("all", "all", "known") not in rows
-    run = Trajectory.of(looks()).to_frame().to_pylist()
+    run = trajectory_of(looks()).to_frame().to_pylist()
     steps = {
         row["step"]: row["value"]
         for row in run

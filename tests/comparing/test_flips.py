@@ -15,21 +15,16 @@ from hypothesis import strategies as st
 from pages import choices, sure, written
 from support import decided, snapshot
 
-from forgetwatch import Item, Probe, Snapshot, Trajectory, compare
+from forgetwatch import Item, Probe, Snapshot, compare
+from forgetwatch.comparing.asked_again import ask_again, marked_flips
 from forgetwatch.comparing.by_wording import WordingChanges
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import decide
-from forgetwatch.comparing.flips import (
-    ask_again,
-    first_forgotten,
-    flips,
-    marked_flips,
-    prompt_text,
-    sort_flips,
-)
+from forgetwatch.comparing.flips import first_forgotten, flips, prompt_text, sort_flips
+from forgetwatch.comparing.trajectory import trajectory_of
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.measures.known_items import KNOWN
-from forgetwatch.measures.measured_again import Again, LostElsewhere, lost_elsewhere
+from forgetwatch.measures.other_wordings import Again, LostElsewhere, lost_elsewhere
 from forgetwatch.probes.wordings import worded
 from forgetwatch.report.flip_list import flip_json
 
@@ -164,7 +159,7 @@ def test_the_most_confident_come_first_and_those_without_a_margin_last() -> None
 def test_flips_sort_by_the_look_that_was_first_wrong() -> None:
     looks = ["1101", "1001", "0111", "0001"]
     sides = [[answer == "1" for answer in look] for look in looks]
-    run = Trajectory.of(
+    run = trajectory_of(
         [snapshot(right, meta={"step": 10 * step}) for step, right in enumerate(sides)]
     )
     first = first_forgotten(run)

@@ -14,11 +14,12 @@ from passage_texts import read
 from scipy.special import logsumexp
 from support import decided, holds, snapshot
 
-from forgetwatch import Snapshot, Trajectory, compare, load_snapshot, save_snapshot
+from forgetwatch import Snapshot, compare, load_snapshot, save_snapshot
 from forgetwatch.comparing.decision import conclude
 from forgetwatch.comparing.document import comparison_json, trajectory_json
 from forgetwatch.comparing.flips import flips
 from forgetwatch.comparing.groups import Group, group_values
+from forgetwatch.comparing.trajectory import guessed_history, trajectory_of
 from forgetwatch.comparing.verdict import side_of_zero
 from forgetwatch.measures.option_mass import MASS, mass_mode
 from forgetwatch.measures.quantities import QUANTITIES, value_at
@@ -339,18 +340,18 @@ def test_a_snapshot_of_passages_comes_back_from_its_file(tmp_path: object) -> No
 
 def test_alarms_of_a_run_watch_no_group_of_passages_alone() -> None:
     looks = [read(bits=BEFORE + 0.05 * step, questions=QUESTIONS, step=step) for step in range(3)]
-    run = Trajectory.of(looks, planned=2)
+    run = trajectory_of(looks, planned=2)
     assert {test.group.name for test in run.verdicts()} == {
         "all"
     }  # Math is the only category with answers
     assert [one.all["bits_per_byte_change"] for one in run.comparisons] == pytest.approx(
         [0, 0.05, 0.1]
     )
-    only = Trajectory.of(
+    only = trajectory_of(
         [read(bits=BEFORE + 0.05 * step, step=step) for step in range(3)], planned=2
     )
     assert only.verdicts() == ()
-    assert math.isnan(only.guessed.temporal_forgetting)
+    assert math.isnan(guessed_history(only).temporal_forgetting)
     json.dumps(trajectory_json(only), allow_nan=False)
 
 

@@ -12,7 +12,8 @@ from support import decided, probe, snapshot
 from forgetwatch import Snapshot, Trajectory
 from forgetwatch.comparing.document import trajectory_json
 from forgetwatch.comparing.flips import first_forgotten
-from forgetwatch.comparing.trajectory import read_stages
+from forgetwatch.comparing.stages import read_stages
+from forgetwatch.comparing.trajectory import guessed_history, trajectory_of
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.measures.base_drift import LookDrift
 from forgetwatch.report.plots import trajectory_figure
@@ -24,7 +25,7 @@ def look(step: int | None, correct: list[bool | None], **columns: Any) -> Snapsh
 
 
 def test_looks_come_in_order_and_are_compared_with_the_first() -> None:
-    made = Trajectory.of([look(20, [False, False]), look(0, [True, True]), look(5, [True, False])])
+    made = trajectory_of([look(20, [False, False]), look(0, [True, True]), look(5, [True, False])])
     assert made.steps == (0, 5, 20)
     assert [comparison.all.forgotten for comparison in made.comparisons] == [0, 1, 2]
 
@@ -33,7 +34,7 @@ def test_the_history_follows_each_item_in_any_order_of_rows() -> None:
     hashes = {"item_id": ["1", "2", "3"], "content_hash": ["A", "B", "C"]}
     turned = {"item_id": ["3", "2", "1"], "content_hash": ["C", "B", "A"]}
     looks = look(0, [True, True, False], **hashes), look(1, [False, True, False], **turned)
-    made = Trajectory.of([*looks, look(2, [True, True, True], **hashes)])
+    made = trajectory_of([*looks, look(2, [True, True, True], **hashes)])
     assert made.right.tolist() == [[1, 1, 0], [0, 1, 0], [1, 1, 1]]
     assert (made.item_history.ever_forgotten[-1], made.item_history.regained[-1]) == (1, 1)
     assert first_forgotten(made) == {("t", "1", 0): 1}
@@ -47,7 +48,7 @@ def test_a_look_of_fewer_items_cuts_all_comparisons_to_these() -> None:
         snapshot([True, False, False], meta={"step": 1, **whole}),
         snapshot([False, False], meta={"step": 2, **first}),
     ]
-    made = Trajectory.of(looks)
+    made = trajectory_of(looks)
     assert [(each.all.n, each.all.forgotten) for each in made.comparisons] == [
         (2, 0),
         (2, 1),
@@ -58,13 +59,13 @@ def test_a_look_of_fewer_items_cuts_all_comparisons_to_these() -> None:
 
 
 def test_items_unscored_at_some_look_have_no_history_and_open_ones_no_guesses() -> None:
-    made = Trajectory.of(
+    made = trajectory_of(
         [look(0, [True, True, None], k=[4, 2, 2]), look(1, [False, None, True], k=[4, 2, 2])]
     )
     assert len(made.item_history.events) == 1
-    assert made.guessed.ever_forgotten[-1] == pytest.approx(0.25 * 0.75)
-    open_item = Trajectory.of([look(0, [True]), look(1, [False])])
-    assert np.isnan(open_item.guessed.ever_forgotten[-1])
+    assert guessed_history(made).ever_forgotten[-1] == pytest.approx(0.25 * 0.75)
+    open_item = trajectory_of([look(0, [True]), look(1, [False])])
+    assert np.isnan(guessed_history(open_item).ever_forgotten[-1])
 
 
 def test_a_run_folder_is_read_with_all_its_looks(tmp_path: Path) -> None:
@@ -78,13 +79,13 @@ def test_a_run_folder_is_read_with_all_its_looks(tmp_path: Path) -> None:
 
 def test_snapshots_that_are_no_run_are_refused() -> None:
     with pytest.raises(SnapshotError, match="the run has no looks"):
-        Trajectory.of([])
+        trajectory_of([])
     with pytest.raises(SnapshotError, match="name no step"):
-        Trajectory.of([look(None, [True])])
+        trajectory_of([look(None, [True])])
     with pytest.raises(SnapshotError, match="two looks were taken at step 1"):
-        Trajectory.of([look(0, [True]), look(1, [True]), look(1, [False])])
+        trajectory_of([look(0, [True]), look(1, [True]), look(1, [False])])
     with pytest.raises(MismatchError):
-        Trajectory.of([look(0, [True]), look(1, [True], content_hash=["other"])])
+        trajectory_of([look(0, [True]), look(1, [True], content_hash=["other"])])
 
 
 def two(step: int, lost: int = 0, of: int = 60, **columns: Any) -> Snapshot:
@@ -94,20 +95,20 @@ def two(step: int, lost: int = 0, of: int = 60, **columns: Any) -> Snapshot:
 
 
 def test_all_items_have_half_of_alpha_and_the_categories_share_the_other_half() -> None:
-    made = Trajectory.of([two(0), two(1)], planned=2)
+    made = trajectory_of([two(0), two(1)], planned=2)
     levels = {test.group.name: test.alarm_level for test in made.verdicts()}
     assert levels == pytest.approx({"all": 0.05 / 4, "a": 0.05 / 8, "b": 0.05 / 8})
 
 
 def test_a_single_category_is_the_whole_which_has_all_of_alpha() -> None:
-    made = Trajectory.of([look(step, [True] * 60) for step in range(2)], planned=1)
+    made = trajectory_of([look(step, [True] * 60) for step in range(2)], planned=1)
     assert [(test.group.name, test.alarm_level) for test in made.verdicts()] == [("all", 0.05)]
 
 
 def test_all_planned_looks_have_the_level_of_the_plan_and_later_ones_do_not() -> None:
     """Two looks planned: .05/2 at both; the third by the rule without a plan, .05/(3 * 4)."""
     rows = [True] * 60
-    made = Trajectory.of([look(step, rows) for step in range(4)], planned=2)
+    made = trajectory_of([look(step, rows) for step in range(4)], planned=2)
     levels = {test.step: test.alarm_level for test in made.verdicts()}
     assert levels == pytest.approx({1: 0.05 / 2, 2: 0.05 / 2, 3: 0.05 / 12})
 
@@ -115,7 +116,7 @@ def test_all_planned_looks_have_the_level_of_the_plan_and_later_ones_do_not() ->
 def test_a_loss_that_only_the_plan_allows_is_an_alarm_at_the_last_planned_look() -> None:
     """Six of six flips lost, p = .0156: below .05/2, and above .05/(2 * 3) = .0083."""
     rows = [True] * 60
-    made = Trajectory.of(
+    made = trajectory_of(
         [look(0, rows), look(1, rows), look(2, [False] * 6 + [True] * 54)], planned=2
     )
     found = [(alarm.by, alarm.step, alarm.group.name) for alarm in made.alarms()]
@@ -125,7 +126,7 @@ def test_a_loss_that_only_the_plan_allows_is_an_alarm_at_the_last_planned_look()
 
 def test_an_alarm_says_in_one_line_if_it_was_raised_and_by_which_numbers() -> None:
     rows = [True] * 60
-    quiet, loud = Trajectory.of(
+    quiet, loud = trajectory_of(
         [look(0, rows), look(1, rows), look(2, [False] * 20 + [True] * 40)]
     ).verdicts()
     assert not quiet.raised
@@ -145,7 +146,7 @@ def test_margins_alarm_before_flips_do_and_name_the_smallest_loss() -> None:
     rng = np.random.default_rng(4)
     start = rng.normal(0, 2, (200, 3)) + np.array([1.5, 0.0, 0.0])
     fallen = start - np.array([0.3, 0.0, 0.0]) + rng.normal(0, 0.6, start.shape)
-    made = Trajectory.of(
+    made = trajectory_of(
         [decided(start, meta={"step": 0}), decided(fallen, meta={"step": 1})], planned=20
     )
     test, *others = made.verdicts()
@@ -180,7 +181,7 @@ def test_a_loss_of_knowledge_that_gains_hide_raises_an_alarm(
     """At two looks in a row; of one look that is planned, at that one."""
     rng = np.random.default_rng(2)
     looks = [hidden_loss(rng, share, step=at) for at, share in enumerate((0, *shares))]
-    made = Trajectory.of(looks, planned=planned)
+    made = trajectory_of(looks, planned=planned)
     raised = [one for one in made.alarms() if one.kind == "known"]
     assert [(one.step, one.group.level) for one in raised] == (
         [] if step is None else [(step, "all")]
@@ -200,13 +201,13 @@ def test_a_look_without_scores_and_a_small_group_are_tested_by_flips() -> None:
     first, second = (
         look(step, [True] * 120, **{**scores, "category": category}) for step in (0, 1)
     )
-    made = Trajectory.of([first, second, look(2, [True] * 120, category=category)])
+    made = trajectory_of([first, second, look(2, [True] * 120, category=category)])
     by = {step: [test.by for test in made.verdicts() if test.step == step] for step in (1, 2)}
     assert by == {1: ["margins", "margins", "flips"], 2: ["flips", "flips", "flips"]}
 
 
 def test_a_run_prints_as_its_table() -> None:
-    made = Trajectory.of([look(step, [True] * 500) for step in (0, 1)])
+    made = trajectory_of([look(step, [True] * 500) for step in (0, 1)])
     assert "KEPT" in repr(made)
     assert len(repr(made)) < 600
     assert "array" not in repr(made)

@@ -9,11 +9,12 @@ from pages import table as table_of
 from rich.console import Console
 from support import holds, snapshot
 
-from forgetwatch import Snapshot, Trajectory, compare
+from forgetwatch import Snapshot, compare
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import conclude, decide
 from forgetwatch.comparing.document import comparison_json
 from forgetwatch.comparing.ranking import rank_models
+from forgetwatch.comparing.trajectory import trajectory_of
 from forgetwatch.comparing.verdict import Tolerance
 from forgetwatch.metrics.intervals import newcombe
 from forgetwatch.metrics.transitions import Cells
@@ -225,7 +226,7 @@ def test_an_alarm_is_not_recovered_while_its_answers_are_missing() -> None:
     lost: Right = [False] * 40 + [True] * 160
     run = [look([True] * 200, 0), look(lost, 1)]
     for last, state in (([None] * 40 + [True] * 160, "unclear"), ([True] * 200, "recovered")):
-        trajectory = Trajectory.of([*run, look(last, 2)])
+        trajectory = trajectory_of([*run, look(last, 2)])
         alarm, *_ = conclude(trajectory.comparisons[-1], trajectory=trajectory).alarms
         assert (alarm.alarm.step, alarm.state) == (1, state)
         assert not any(one.what == "policy" for one in Guard().findings(trajectory))
@@ -273,7 +274,7 @@ def test_a_guard_trips_on_answers_that_vanish() -> None:
         snapshot([None] * 24 + [True] * 36 + [False] * 40, meta={"step": 2}),
     ]
     for last, found in ((2, []), (3, ["vanished"])):
-        trajectory = Trajectory.of(looks[:last])
+        trajectory = trajectory_of(looks[:last])
         findings = Guard().findings(trajectory)
         assert [one.what for one in findings] == found
         assert [one.line for one in findings] == [

@@ -17,9 +17,10 @@ from scipy import stats
 from scipy.special import softmax
 from support import decided, snapshot
 
-from forgetwatch import Snapshot, Trajectory, compare
+from forgetwatch import Snapshot, compare
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import _told, conclude, decide
+from forgetwatch.comparing.trajectory import trajectory_of
 from forgetwatch.comparing.verdict import (
     Tolerance,
     is_beyond,
@@ -52,7 +53,7 @@ def test_terminal_python_gate_and_guard_take_one_decision(answer: str) -> None:
         apply_policy(limits, Sides(before=before, after=after), comparison=comparison).answer
         == answer
     )
-    findings = Guard().findings(Trajectory.of([before, after]))
+    findings = Guard().findings(trajectory_of([before, after]))
     assert {one.what for one in findings} == ({"alarm", "policy"} if answer == "FAIL" else set())
 
 
@@ -478,7 +479,7 @@ def test_a_run_says_what_became_of_its_alarms(
     looks: tuple[int, ...], alarms: int, states: set[str]
 ) -> None:
     steps = [two_categories(lost, step=step) for step, lost in enumerate((0, *looks))]
-    run = Trajectory.of(steps, planned=2)
+    run = trajectory_of(steps, planned=2)
     found = conclude(run.comparisons[-1], trajectory=run)
     assert len(found.alarms) == alarms
     assert {one.state for one in found.alarms} <= states
@@ -501,7 +502,7 @@ def test_simulated_runs_have_the_alarms_of_a_trajectory(damage: bool) -> None:
         damaged_run(rng, noise=4.0, lost=0.3) if damage else null_run(rng, noise=1.0, factor=2.0)
     )
     chosen = [1, 10, 20]  # a trajectory of all looks would take seconds
-    trajectory = Trajectory.of([as_look(scores[look], look) for look in [0, *chosen]], planned=20)
+    trajectory = trajectory_of([as_look(scores[look], look) for look in [0, *chosen]], planned=20)
     found = run_tests(scores)
     alarms = raised(found)
     names = ["all", *(f"c{i}" for i in range(len(CATEGORIES)))]
@@ -518,7 +519,7 @@ def test_simulated_runs_have_the_alarms_of_a_trajectory(damage: bool) -> None:
 
 def test_of_margins_the_same_p_values() -> None:
     scores = damaged_run(np.random.default_rng(11), noise=2.0)
-    trajectory = Trajectory.of([as_look(scores[look], look) for look in (0, 20)], planned=20)
+    trajectory = trajectory_of([as_look(scores[look], look) for look in (0, 20)], planned=20)
     found = run_tests(scores)[19]
     whole, *categories = (one for one in trajectory.verdicts() if one.kind == "net")
     assert whole.p_value == pytest.approx(found[0], rel=1e-6)

@@ -249,7 +249,7 @@ def drop_halves(folder: Path) -> int:
 def looks(folder: Path) -> tuple[dict[str, str], list[str]]:
     """(Checksum of the rows of each look by its step, the baseline among them; notes). For a child."""
     from forgetwatch.errors import SnapshotError
-    from forgetwatch.run_folder.description import StoredRun
+    from forgetwatch.run_folder.contents import StoredRun
 
     try:
         stored = StoredRun.read(folder)

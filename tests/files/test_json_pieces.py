@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import rows
-from forgetwatch.files.rows import Document, first_object, json_lines, spans
+from forgetwatch.files.json_pieces import Document, first_object, spans
+from forgetwatch.files.rows import json_lines
 
 VALUES = st.recursive(
     st.one_of(

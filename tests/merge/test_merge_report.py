@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from forgetwatch import Snapshot, compare
 from forgetwatch.cli import app
+from forgetwatch.merge.choice import Choice, choose
 from forgetwatch.merge.report import (
     choice_json,
     merge_detail,
@@ -31,7 +32,7 @@ from forgetwatch.merge.report import (
     side_by_side,
     sweep_table,
 )
-from forgetwatch.merge.sweep import Choice, MergedPoint, MergeSweep, ProbeSweep, choose
+from forgetwatch.merge.sweep import MergedPoint, MergeSweep, ProbeSweep
 
 
 def printed(lines: object) -> str:

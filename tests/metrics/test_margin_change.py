@@ -26,8 +26,8 @@ from forgetwatch.metrics.margin_change import (
     fall_test,
     margins,
     net_margin,
-    shrunk,
 )
+from forgetwatch.metrics.shrinkage import shrunk
 from forgetwatch.metrics.transitions import count_cells
 
 Floats = np.ndarray

@@ -12,13 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from forgetwatch.metrics.transitions import (
-    Cells,
-    count_cells,
-    equal_change_p_value,
-    guesser_history,
-    item_history,
-)
+from forgetwatch.metrics.equal_change import equal_change_p_value
+from forgetwatch.metrics.transitions import Cells, count_cells, guesser_history, item_history
 
 PAIRS = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60)
 

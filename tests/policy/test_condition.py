@@ -16,6 +16,7 @@ from forgetwatch import Trajectory, compare
 from forgetwatch.cli import app
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import group_values
+from forgetwatch.comparing.trajectory import trajectory_of
 from forgetwatch.comparing.verdict import Tolerance
 from forgetwatch.errors import GateError
 from forgetwatch.measures.base import sentence_of
@@ -279,7 +280,7 @@ RUN = ([True, True, True, False], [False, False, True, False], [True, False, Tru
 
 
 def run() -> Trajectory:
-    return Trajectory.of(
+    return trajectory_of(
         [snapshot(right, meta={"step": step}, k=[4] * 4) for step, right in enumerate(RUN)]
     )
 

@@ -17,14 +17,8 @@ from support import WORDS
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes.checking import (
-    Finding,
-    check_probe,
-    exact_overlap,
-    overlap,
-    plain,
-    training_text,
-)
+from forgetwatch.probes.checking import Finding, check_probe
+from forgetwatch.probes.overlap import exact_overlap, overlap, plain, training_text
 from forgetwatch.probes.row_files import training_texts
 
 OPTIONS = (" north", " south", " whale", " olive")

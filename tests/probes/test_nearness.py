@@ -5,7 +5,7 @@ import math
 import pytest
 
 from forgetwatch.item import Item
-from forgetwatch.probes.checking import category_words, nearness_to
+from forgetwatch.probes.nearness import category_words, nearness_to
 
 pytest.importorskip("bm25s")
 

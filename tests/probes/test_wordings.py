@@ -15,17 +15,11 @@ from support import tokenizer
 from forgetwatch import Item, Probe
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
-from forgetwatch.item import Wording
 from forgetwatch.probes.named import load_probe
-from forgetwatch.probes.wordings import (
-    WORDINGS,
-    few_shot,
-    reworded,
-    worded,
-    worded_probe,
-    wordings_of,
-)
+from forgetwatch.probes.wordings import WORDINGS, reworded, worded, worded_probe, wordings_of
+from forgetwatch.probes.worked_examples import few_shot
 from forgetwatch.scoring.encoding import render, render_prompt
+from forgetwatch.wording import Wording
 
 SHORT, RIGHT, BARE, CHAT = WORDINGS
 SHOTS = "Question: Where do bats hang?\nAnswer: in caves\n\nQuestion: How does sandpaper feel?\nAnswer: rough\n\n"

@@ -12,7 +12,7 @@ from tool_logs import DEFLATED, STORED, ZSTANDARD, error_start, write_zip
 
 from forgetwatch import compare
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files.rows import Progress
+from forgetwatch.files.json_pieces import Progress
 from forgetwatch.readers import inspect_log
 from forgetwatch.readers.inspect_log import is_inspect_log
 from forgetwatch.readers.log import Reading

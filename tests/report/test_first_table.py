@@ -16,7 +16,8 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.verdict import Tolerance
 from forgetwatch.report.eight_lines import first_table
 from forgetwatch.report.terminal import LINES, first_lines
-from forgetwatch.run_folder.description import Ending, GuardFinding, TaskFigure
+from forgetwatch.run_folder.description import Ending, GuardFinding
+from forgetwatch.run_folder.task_figure import TaskFigure
 
 
 def lines(comparison: Comparison, notes: tuple[str, ...] = (), **options: Any) -> list[str]:

@@ -23,7 +23,7 @@ from forgetwatch.comparing.verdict import estimated
 from forgetwatch.report import html, sections
 from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_list, marked
 from forgetwatch.report.html import page, run_page
-from forgetwatch.run_folder.description import TaskFigure
+from forgetwatch.run_folder.task_figure import TaskFigure
 from forgetwatch.visible_text import visible
 
 

@@ -11,6 +11,7 @@ from pages import table as table_of
 from passage_texts import read
 
 from forgetwatch import Comparison, Trajectory, compare
+from forgetwatch.comparing.trajectory import trajectory_of
 from forgetwatch.measures.scores import PASSAGES
 from forgetwatch.report.csv_table import comparisons_csv
 from forgetwatch.report.html import run_page
@@ -37,7 +38,7 @@ def compared(*, questions: bool) -> Comparison:
 
 def watched(*, questions: bool) -> Trajectory:
     asked = QUESTIONS if questions else []
-    return Trajectory.of(
+    return trajectory_of(
         [read(bits=BEFORE + 0.02 * at, questions=asked, step=10 * at) for at in range(4)], planned=3
     )
 
@@ -139,7 +140,7 @@ def test_the_page_of_a_run_has_a_table_by_category_and_a_curve(questions: bool) 
 
 
 def test_a_page_without_passages_has_no_section_of_them() -> None:
-    run = Trajectory.of([read(bits=[], questions=QUESTIONS, step=step) for step in range(2)])
+    run = trajectory_of([read(bits=[], questions=QUESTIONS, step=step) for step in range(2)])
     assert 'id="passages"' not in run_page(run)
 
 

@@ -24,21 +24,17 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import conclude
 from forgetwatch.comparing.ranking import ModelComparison, Target
 from forgetwatch.comparing.verdict import estimated
-from forgetwatch.report.pictures import drawn, save_comparisons, save_figure, save_run, svg
-from forgetwatch.report.plots import (
+from forgetwatch.report.heatmap import (
     FORGOTTEN,
     GAINED,
-    PANELS,
-    ROWS,
     SAME,
     UNSCORED,
-    bars_figure,
     heatmap,
     heatmap_caption,
     heatmap_figure,
-    trajectory_figure,
-    verdict_figure,
 )
+from forgetwatch.report.pictures import drawn, save_comparisons, save_figure, save_run, svg
+from forgetwatch.report.plots import PANELS, ROWS, bars_figure, trajectory_figure, verdict_figure
 from forgetwatch.report.several_models import ranking_figure
 
 

@@ -18,12 +18,12 @@ from forgetwatch.comparing.document import comparison_json
 from forgetwatch.comparing.verdict import estimated_categories, leg_interval
 from forgetwatch.policy.policy import load_policy
 from forgetwatch.policy.ruling import Sides, apply_policy
+from forgetwatch.report.cells import HEADINGS
 from forgetwatch.report.comment import policy_comment
 from forgetwatch.report.csv_table import comparisons_csv
 from forgetwatch.report.eight_lines import first_table
 from forgetwatch.report.html import page
 from forgetwatch.report.markdown import comparison_markdown
-from forgetwatch.report.sections import HEADINGS
 from forgetwatch.report.tracker_rows import tracker_row
 
 MADE = {

@@ -34,6 +34,7 @@ from forgetwatch import Item, Probe, Snapshot, Trajectory, compare
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import Conclusion, conclude
 from forgetwatch.comparing.flips import Flip, flips
+from forgetwatch.comparing.trajectory import trajectory_of
 from forgetwatch.comparing.verdict import estimated, is_beyond
 from forgetwatch.policy.policy import parse_no_worse_than
 from forgetwatch.report.eight_lines import first_table
@@ -501,8 +502,8 @@ def show(name: str) -> Shown:
     else:
         run = Run(probe(), "nowhere")
         for at in range(2, len(made) + 1):
-            run.note(case.guard.findings(Trajectory.of(made[:at], planned=LOOKS)))
-        trajectory = replace(Trajectory.of(made, planned=LOOKS), findings=run.findings)
+            run.note(case.guard.findings(trajectory_of(made[:at], planned=LOOKS)))
+        trajectory = replace(trajectory_of(made, planned=LOOKS), findings=run.findings)
         comparison = trajectory.comparisons[-1]
     table = printed(first_lines(first_table(comparison, trajectory=trajectory), comparison.notes))
     outputs = {

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 from forgetwatch import Item, Probe
 from forgetwatch.cli import app
 from forgetwatch.errors import ForgetwatchError, ScoringError
-from forgetwatch.probes.checking import shares_words
+from forgetwatch.probes.overlap import shares_words
 from forgetwatch.probes.shipped_probes import split_halves
 from forgetwatch.retention.replay import _SENTENCE as SENTENCE
-from forgetwatch.retention.replay import TOPICS, Prompt, Replay, sample_replay, shipped_prompts
+from forgetwatch.retention.replay import Replay, sample_replay
+from forgetwatch.retention.topics import TOPICS, Prompt, shipped_prompts
 
 TOK = tokenizer()
 PROMPTS = [Prompt(f"Q w{n} w{n + 1}", "ab"[n % 2]) for n in range(20)]

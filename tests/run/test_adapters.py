@@ -15,7 +15,7 @@ from torch import nn
 
 from forgetwatch import Watch
 from forgetwatch.scoring.adapters import adapter_start
-from forgetwatch.scoring.model_loading import model_fingerprint
+from forgetwatch.scoring.weights_identity import model_fingerprint
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 

@@ -34,6 +34,7 @@ from forgetwatch import (
     load_snapshot,
     score,
 )
+from forgetwatch.comparing.trajectory import trajectory_of
 from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
 from forgetwatch.probe import combine
 from forgetwatch.run import callback
@@ -880,7 +881,7 @@ def test_later_looks_do_not_change_the_alarm_level_of_a_look() -> None:
     looks = [snapshot([True] * 40, meta={"step": 0})]
     looks += [snapshot([n >= 9 for n in range(40)], meta={"step": step}) for step in (1, 2, 3, 4)]
     levels = [
-        [verdict.alarm_level for verdict in Trajectory.of(looks[:count], planned=2).verdicts()]
+        [verdict.alarm_level for verdict in trajectory_of(looks[:count], planned=2).verdicts()]
         for count in (2, 3, 4, 5)
     ]
     for shorter, longer in pairwise(levels):

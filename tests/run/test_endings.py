@@ -22,13 +22,15 @@ from typer.testing import CliRunner
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_snapshot, score
 from forgetwatch.cli import app
 from forgetwatch.comparing.decision import decide_run
-from forgetwatch.comparing.trajectory import read_stages, right_answers
+from forgetwatch.comparing.stages import read_stages
+from forgetwatch.comparing.trajectory import right_answers, trajectory_of
 from forgetwatch.errors import MismatchError, ScoringError
 from forgetwatch.run import trackers
 from forgetwatch.run.callback import best_step
 from forgetwatch.run.follow import Follower, FollowSettings
 from forgetwatch.run.guard import Guard
-from forgetwatch.run_folder.description import Description, Ending, logged_figure, write_description
+from forgetwatch.run_folder.description import Description, Ending, write_description
+from forgetwatch.run_folder.task_figure import logged_figure
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import NOT_FINITE
 
@@ -485,5 +487,5 @@ def test_a_guard_with_a_policy_keeps_its_alarms(tmp_path: Path) -> None:
     assert guard is not None
     looks = [snapshot([True] * 400, meta={"step": 0})]
     looks += [snapshot([False] * 200 + [True] * 200, meta={"step": step}) for step in (1, 2)]
-    found = guard.findings(Trajectory.of(looks, planned=2))
+    found = guard.findings(trajectory_of(looks, planned=2))
     assert [one.what for one in found] == ["alarm"]

@@ -21,13 +21,15 @@ from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, Snapshot, Trajectory
 from forgetwatch.comparing.document import trajectory_json
+from forgetwatch.comparing.trajectory import trajectory_of
 from forgetwatch.errors import GateError, WatchError
 from forgetwatch.metrics.transitions import Floats
 from forgetwatch.run import guard as guard_module
 from forgetwatch.run.guard import Guard, finding_lines
 from forgetwatch.run.run import Run
 from forgetwatch.run.run_output import stopped_line
-from forgetwatch.run_folder.description import GuardFinding, StoredRun, task_figure
+from forgetwatch.run_folder.contents import StoredRun, task_figure
+from forgetwatch.run_folder.description import GuardFinding
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 
@@ -41,7 +43,7 @@ def lost(items: int, flipped: int, *, looks: int = 2) -> Trajectory:
     category = ["a"] * (items // 10) + ["b"] * (items - items // 10)
     later = [False] * flipped + [True] * (items - flipped)
     start = look([True] * items, 0, category=category)
-    return Trajectory.of(
+    return trajectory_of(
         [start, *(look(later, at, category=category) for at in range(1, looks + 1))], planned=looks
     )
 
@@ -83,7 +85,7 @@ def of_margins(*margins: Floats) -> Trajectory:
         )
         for step, one in enumerate(margins)
     ]
-    return Trajectory.of(looks, planned=len(margins) - 1)
+    return trajectory_of(looks, planned=len(margins) - 1)
 
 
 def told(run: Trajectory) -> list[list[str]]:
@@ -149,11 +151,11 @@ def test_each_finding_is_reported_once_also_after_a_resume() -> None:
 
 def test_the_line_at_a_resume_names_what_stopped_the_run() -> None:
     items = [GuardFinding("must_pass", name, 5, f"item {name} was lost") for name in "ab"]
-    assert stopped_line(5, found=items, stops_again=True) == (
+    assert stopped_line(5, findings=items, stops_again=True) == (
         "the guard stopped this run at step 5: item a was lost, and 1 more; the training stops again after its first "
         'step; Guard("stop", override=True) continues it'
     )
-    assert stopped_line(5, found=items[:1], stops_again=False) == (
+    assert stopped_line(5, findings=items[:1], stops_again=False) == (
         "the guard stopped this run at step 5: item a was lost; the training continues all the same"
     )
 

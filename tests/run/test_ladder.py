@@ -24,12 +24,13 @@ from forgetwatch import (
     score,
 )
 from forgetwatch.cli import app
+from forgetwatch.comparing.trajectory import this_stage
 from forgetwatch.errors import ProbeError
 from forgetwatch.probes import ladder
 from forgetwatch.probes.named import load_tasks
 from forgetwatch.run import callback, known_baseline
 from forgetwatch.run.watch import Watch
-from forgetwatch.run_folder.description import run_probe
+from forgetwatch.run_folder.contents import run_probe
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 
@@ -120,7 +121,7 @@ def test_a_resumed_run_and_a_later_stage_keep_the_levels_whatever_the_model_answ
     train(tmp_path / "b", net=later, probe="ladder")
     run = Trajectory.from_run(tmp_path / "b")
     assert (name_of(tmp_path / "b"), run.number) == ("ladder-5555555555", 2)
-    assert run.comparisons[-1].all.n == run.own.comparisons[-1].all.n
+    assert run.comparisons[-1].all.n == this_stage(run).comparisons[-1].all.n
 
 
 def test_the_questions_that_choose_are_asked_once_of_a_base(

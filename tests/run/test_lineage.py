@@ -17,7 +17,8 @@ from support import model, probe, tokenizer, trained
 from transformers import AutoModelForCausalLM
 
 from forgetwatch import ForgetWatchCallback, Guard, Item, Probe, Snapshot, Trajectory, load_snapshot
-from forgetwatch.comparing.trajectory import read_stages
+from forgetwatch.comparing.stages import read_stages
+from forgetwatch.comparing.trajectory import this_stage
 from forgetwatch.errors import MismatchError, SnapshotError, WatchError
 from forgetwatch.run_folder.lineage import lineage_after
 
@@ -141,7 +142,7 @@ def test_a_later_stage_counts_against_the_first_base_and_against_its_start(
         run = Trajectory.from_run(folder)
         last = run.comparisons[-1].all
         assert (last.forgotten, last.gained) == flips(base, end)
-        own = run.own.comparisons[-1].all
+        own = this_stage(run).comparisons[-1].all
         assert (own.forgotten, own.gained) == flips(start, end)
         assert run.number == number + 1
         assert run.steps == ((0, 4, 8) if number == 0 else (-1, 0, 4, 8))
@@ -298,7 +299,7 @@ def test_a_probe_with_more_questions_counts_those_that_the_base_has(
 ) -> None:
     stage(tmp_path / "b", network, items=with_other_probe(10))
     run = Trajectory.from_run(tmp_path / "b")
-    assert (run.comparisons[-1].all.n, run.own.comparisons[-1].all.n) == (60, 70)
+    assert (run.comparisons[-1].all.n, this_stage(run).comparisons[-1].all.n) == (60, 70)
     base, end = snapshot_of(tmp_path / "a", "baseline"), snapshot_of(tmp_path / "b", "step-000008")
     last = run.comparisons[-1].all
     assert (last.forgotten, last.gained) == flips(base, end)

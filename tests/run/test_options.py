@@ -19,7 +19,7 @@ from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_sn
 from forgetwatch.errors import WatchError
 from forgetwatch.run import run_output as commands
 from forgetwatch.run.guard import Guard
-from forgetwatch.run_folder.description import StoredRun
+from forgetwatch.run_folder.contents import StoredRun
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 

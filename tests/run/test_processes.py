@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM
 from forgetwatch import ForgetWatchCallback, Trajectory, Watch, load_snapshot, score
 from forgetwatch.errors import WatchError
 from forgetwatch.run_folder import folder as run_folder
-from forgetwatch.run_folder.description import StoredRun
+from forgetwatch.run_folder.contents import StoredRun
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 

@@ -31,7 +31,8 @@ from forgetwatch.run import run_output
 from forgetwatch.run.run import Run
 from forgetwatch.run.run_output import ReportPage, doubt, start_line
 from forgetwatch.run.schedule import Budget, Decision, Schedule, Trial, start_seconds
-from forgetwatch.run_folder.description import REPORT, TaskFigure, logged_figure
+from forgetwatch.run_folder.description import REPORT
+from forgetwatch.run_folder.task_figure import TaskFigure, logged_figure
 from forgetwatch.scoring import scorer
 
 pytestmark = pytest.mark.usefixtures("without_pictures")

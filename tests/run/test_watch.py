@@ -40,7 +40,8 @@ from forgetwatch.files.writing import write_atomically
 from forgetwatch.probes.wordings import wordings_of
 from forgetwatch.run.run import Run
 from forgetwatch.run.schedule import Decision
-from forgetwatch.run_folder.description import Description, GuardFinding, StoredRun
+from forgetwatch.run_folder.contents import StoredRun
+from forgetwatch.run_folder.description import Description, GuardFinding
 from forgetwatch.run_folder.folder import RunFolder
 from forgetwatch.scoring import scorer
 

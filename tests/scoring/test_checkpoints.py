@@ -13,14 +13,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from forgetwatch import Item, Probe, load_snapshot, score
 from forgetwatch.errors import ScoringError, SnapshotError
-from forgetwatch.scoring.model_loading import (
-    check_path,
-    has_tokenizer,
-    load_model,
-    load_outline,
-    score_checkpoint,
-    weights_identity,
-)
+from forgetwatch.scoring.cached_score import score_checkpoint
+from forgetwatch.scoring.model_loading import check_path, load_model, load_outline
+from forgetwatch.scoring.tokenizer_loading import has_tokenizer
+from forgetwatch.scoring.weights_identity import weights_identity
 
 
 def test_a_checkpoint_gives_the_rows_of_the_model_in_memory(saved: Path) -> None:

@@ -39,8 +39,9 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.loading import Loading
 from forgetwatch.scoring import model_loading as checkpoints
 from forgetwatch.scoring import model_loading as pretrained
+from forgetwatch.scoring.cached_score import score_checkpoint
 from forgetwatch.scoring.model import explain_out_of_memory
-from forgetwatch.scoring.model_loading import load_model, score_checkpoint
+from forgetwatch.scoring.model_loading import load_model
 from forgetwatch.scoring.scorer import Scorer
 
 TOK = tokenizer()

@@ -28,7 +28,6 @@ from support import WORDS, facts, log_likelihood, model, probe, tokenizer
 
 from forgetwatch import Item, Probe, Snapshot, compare, load_probe, score
 from forgetwatch.errors import ScoringError
-from forgetwatch.item import Wording
 from forgetwatch.measures.aligned import snapshot_bits
 from forgetwatch.measures.option_columns import option_scores
 from forgetwatch.metrics.mass import split
@@ -36,6 +35,7 @@ from forgetwatch.probes.wordings import WORDINGS, worded
 from forgetwatch.scoring.encoding import Encoded, check_wordings, encode
 from forgetwatch.scoring.readout import decide, is_free_correct, lengths, option_mass
 from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.wording import Wording
 
 TOK = tokenizer()
 

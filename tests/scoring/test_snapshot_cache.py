@@ -31,9 +31,10 @@ from forgetwatch import Snapshot, save_snapshot
 from forgetwatch.cache import CacheEntry
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring import model_loading as loading
-from forgetwatch.scoring.model import cache_argument
-from forgetwatch.scoring.model_loading import file_digests, model_fingerprint, score_checkpoint
+from forgetwatch.scoring.cached_score import score_checkpoint
 from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring.transformers_versions import cache_argument
+from forgetwatch.scoring.weights_identity import file_digests, model_fingerprint
 
 
 def in_shards(folder: Path, network: Any) -> None:

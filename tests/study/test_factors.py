@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from forgetwatch import save_snapshot
 from forgetwatch.cli import app
-from forgetwatch.comparing.comparison import CategoryMeans, Spread
+from forgetwatch.comparing.paper_means import CategoryMeans, Spread
 from forgetwatch.errors import StudyError
 from forgetwatch.study.factors import trends
 from forgetwatch.study.pairs import RATES, Compared, Study

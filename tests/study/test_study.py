@@ -35,12 +35,12 @@ from typer.testing import CliRunner
 
 from forgetwatch import Item, Probe, Snapshot, compare, load_snapshot, save_snapshot, score
 from forgetwatch.cli import app
-from forgetwatch.comparing.comparison import Spread
+from forgetwatch.comparing.paper_means import Spread
 from forgetwatch.errors import ScoringError, StudyError
 from forgetwatch.measures.base_drift import LookDrift
 from forgetwatch.merge.report import merge_markdown, merge_page
-from forgetwatch.probes.wordings import few_shot
-from forgetwatch.report.sections import measure_tables
+from forgetwatch.probes.worked_examples import few_shot
+from forgetwatch.report.cells import measure_tables
 from forgetwatch.study import publication
 from forgetwatch.study.factors import findings, scales
 from forgetwatch.study.figures import radar_figures

@@ -11,6 +11,6 @@
     standard-written         100 word problems and 80 requests with instructions, generated and graded by rules
     ladder          6,920 questions of ten kinds at eight levels, of which a model gets those that suit it (ladder.py)
 
-`CARD.md` next to this file describes how they were made, what they cover and what they cannot show; a probe of one
-ability has a card of its own, `cards/NAME.md`.
+`CARD.md` next to this file describes how they were made, what they cover and what they cannot show;
+a probe of one ability has a card of its own, `cards/NAME.md`.
 """

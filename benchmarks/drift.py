@@ -19,7 +19,8 @@ import torch
 from peft import LoraConfig, get_peft_model
 
 from forgetwatch.probes.named import load_probe
-from forgetwatch.run.drift import drift_prompts, read_under, sample_completions
+from forgetwatch.run.drift import read_under, sample_completions
+from forgetwatch.run.drift_prompts import drift_prompts
 from forgetwatch.scoring.model_loading import load_model
 from forgetwatch.scoring.scorer import Scorer
 

@@ -4,7 +4,7 @@
 
     python examples/lora.py --model Qwen/Qwen3-0.6B --data train.jsonl --probe standard --steps 300 --rate 2e-4
 
-The data are JSONL with a "text" in each line. ``log="full"`` also measures the divergence from the base on texts that
+The data are JSONL with a "text" in each line. ``drift=True`` also measures the divergence from the base on texts that
 the base generated itself (eval/forget/all/kl_training in a tracker).
 """
 
@@ -50,7 +50,7 @@ def main(given: argparse.Namespace) -> None:
         ),
         train_dataset=load_dataset("json", data_files=given.data, split="train"),
         peft_config=LoraConfig(r=16, target_modules="all-linear"),
-        callbacks=[ForgetWatchCallback(given.probe, log="full")],
+        callbacks=[ForgetWatchCallback(given.probe, log="full", drift=True)],
     )
     trainer.train()
     subprocess.run(["forgetwatch", "flips", given.output, "--limit", "3"], check=True)

@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from forgetwatch import compare, load_probe
-from forgetwatch.run.drift import model_drifts
+from forgetwatch.run.run_drift import model_drifts
 from forgetwatch.scoring.cached_score import score_checkpoint
 from forgetwatch.scoring.model_loading import load_model
 

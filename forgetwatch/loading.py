@@ -71,8 +71,7 @@ def weights_problem(folder: Path) -> str:
     Only names, first and last bytes of files are read.
 
     Returns:
-        The reason and the remedy, or an empty text. Only names, first and last bytes of files are
-        read.
+        The reason and the remedy, or an empty text.
     """
     files = sorted(
         file

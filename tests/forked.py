@@ -24,7 +24,7 @@ _IMPORTED = [
     "forgetwatch.report.html",
     "trl.trainer.sft_trainer",
     "forgetwatch.cli",
-    "forgetwatch.scoring.tokenizer_loading",
+    "forgetwatch.scoring.cached_score",
     "forgetwatch.run.watch",
 ]
 

@@ -83,7 +83,9 @@ def compared(
 ) -> Comparison:
     """Comparison of snapshots that have the same columns but for the outcomes."""
     again = None if null is None else snapshot(null, **columns)
-    return compare(before=snapshot(before, **columns), after=snapshot(after, **columns), null=again)
+    return compare(
+        before=snapshot(before, **columns), after=snapshot(after, **columns), repeat=again
+    )
 
 
 def ranked(

@@ -20,7 +20,7 @@ import torch
 from support import WORDS, model, probe, tokenizer
 from transformers import TrainerCallback
 
-from forgetwatch.run.follow import Follower, FollowSettings
+from forgetwatch.follow.follower import Follower, FollowSettings
 
 
 def described(folder: Path) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def test_without_a_block_the_callback_has_its_defaults(
     plugin.register(_DictDefault())
     (callback,) = plugin.add_callbacks_post_trainer(_DictDefault(), trainer(tmp_path))
     assert callback.probe.name == "standard"
-    assert callback.max_overhead == 0.02
+    assert callback.settings.max_overhead == 0.02
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     path = tmp_path_factory.mktemp("run")
     made = trainer(
         path,
-        callbacks=[ForgetWatchCallback(probe(97), every=4, log="full", drift=False)],
+        callbacks=[ForgetWatchCallback(probe(97), every=4, log="full")],
         steps=12,
         save_strategy="steps",
         save_steps=6,

@@ -105,7 +105,7 @@ def test_commands_and_options_exist() -> None:
 
 def test_the_probe_example_is_a_probe(tmp_path: Path) -> None:
     (example,) = [block for kind, block in BLOCKS if kind == "json"]
-    (tmp_path / "p.jsonl").write_text(example)
+    (tmp_path / "p.jsonl").write_text(re.sub(r"\n +", " ", example))
     probe = read_probe(tmp_path / "p.jsonl")
     assert (probe.name, probe[0].choices) == ("mine", (" Santiago", " Lima"))
 
@@ -157,6 +157,14 @@ def test_links_and_pictures_of_the_pages_lead_somewhere() -> None:
             assert "://" in link or (page.parent / link).exists(), (
                 f"{page.relative_to(ROOT)}: {link}"
             )
+
+
+def test_code_of_the_pages_fits_the_column_of_the_site() -> None:
+    """The site cuts a longer line at the right edge."""
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        blocks = re.findall(r"```.*?```", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for line in "\n".join(blocks).splitlines():
+            assert len(line) <= 84, (path, line)
 
 
 def test_every_page_is_linked_from_the_index() -> None:

@@ -133,10 +133,7 @@ def test_the_help_names_every_argument_of_the_callback(capsys: pytest.CaptureFix
 def test_without_the_key_the_callback_has_its_defaults() -> None:
     given, default = parsed([]), ForgetWatchCallback()
     assert given.probe.fingerprint == default.probe.fingerprint
-    own = [
-        {name: one for name, one in vars(of).items() if name[0] != "_"} for of in (given, default)
-    ]
-    assert {**own[0], "probe": default.probe} == own[1]
+    assert vars(given.settings) == vars(default.settings)
 
 
 @pytest.mark.parametrize("given", ["file", "JSON", "YAML"])
@@ -160,10 +157,18 @@ def test_the_key_sets_the_arguments(tmp_path: Path, given: str) -> None:
         text = json.dumps(values) if given == "JSON" else yaml.safe_dump(values)
         made = parsed(["--forget", text], forget={"every": "save"})
     assert made.probe.fingerprint == probe().fingerprint
-    assert (made.every, made.max_overhead) == ([10, 50], 0.1)
-    assert (made.guard, made.composite, made.log) == (None, "accuracy", "full")
-    assert (made.on_look and made.on_look.template) == "echo {step}"
-    assert (made.share_text, made.strict, made.drift) == (True, True, False)
+    assert (made.settings.every, made.settings.max_overhead) == ([10, 50], 0.1)
+    assert (made.settings.guard, made.settings.composite, made.settings.full) == (
+        None,
+        "accuracy",
+        True,
+    )
+    assert (made.settings.on_look and made.settings.on_look.template) == "echo {step}"
+    assert (made.settings.share_text, made.settings.strict, made.settings.drift) == (
+        True,
+        True,
+        False,
+    )
 
 
 @pytest.mark.parametrize(

@@ -80,17 +80,18 @@ ARGUMENTS = {
 }
 NEEDS = {
     "run": "train",
+    "follow": "train",
     "report/card.py": "score",
     "trl.py": "train",
     "demo.py": "train",
     "axolotl.py": "train",
     "lm_eval.py": "harness",
     "probes/harness.py": "harness",
-    "grading/mathematics.py": "math",
-    "probes/checking.py": "why",
+    "grading/expressions.py": "math",
+    "probes/nearness.py": "why",
 }
 """Extra that a part of the package needs, beside `score` for what reads a model."""
-SCORES = ("scoring", "retention", "merge", "lm_eval.py", "run", "demo.py", "axolotl.py")
+SCORES = ("scoring", "retention", "merge", "lm_eval.py", "run", "follow", "demo.py", "axolotl.py")
 ALSO = {"peft"}
 """Packages that are imported only where a user's file asks for them."""
 

@@ -150,7 +150,7 @@ def compare_command(  # noqa: C901
             "name ends in loss."
         ),
     ] = None,
-    null: Annotated[
+    repeat: Annotated[
         Path | None,
         chance_option(help="Outcomes of BEFORE measured again: flips between the two are noise."),
     ] = None,
@@ -202,7 +202,7 @@ def compare_command(  # noqa: C901
                 "--again: needed --probe, whose questions are asked otherwise, and one AFTER"
             )
         check_device_map(device_map)
-        read = (*names, null, probe, categories, target)
+        read = (*names, repeat, probe, categories, target)
         check_output(json_path, "a JSON document", read, kind="comparison")
         check_distinct(json_path, output)
         check_output(output, "a report", read)
@@ -212,7 +212,7 @@ def compare_command(  # noqa: C901
 
         # Read or score the sides. A missing file must not wait for two models to be scored.
         chosen = partial(_select, labels=labels, tasks=task or (), categories=category or ())
-        repeat = None if null is None else chosen(read_outcomes(null, metric))
+        again_rows = None if repeat is None else chosen(read_outcomes(repeat, metric))
         loading = Loading(device_map=device_map)
         items = None if probe_named is None else fitted(probe_named, before, loading=loading)
         base, *models = map(chosen, resolve_all(names, items, metric, loading=loading))
@@ -224,7 +224,7 @@ def compare_command(  # noqa: C901
             on_mismatch=on_mismatch,
             allow_prompt_mismatch=allow_prompt_mismatch,
             samples=samples,
-            null=repeat,
+            repeat=again_rows,
             categories=labels,
             chance=chance,
         )
@@ -336,7 +336,7 @@ def _with_drift(
     before, *after = names
     echo(f"drift: sampling short completions of {before} and of each model after", err=True)
     # Not at the top: this imports torch, which comparing files does not need.
-    from forgetwatch.run.drift import model_drifts
+    from forgetwatch.run.run_drift import model_drifts
 
     drifts = model_drifts(before, after, items, loading=loading)
     return [

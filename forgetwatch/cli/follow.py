@@ -115,7 +115,7 @@ def follow_command(
         if is_missing:
             log(f"{output_dir}: no such folder yet; it is followed once it is there")
         log(f"loading {base} ...")  # at once: importing what loads it takes seconds
-    from forgetwatch.run.follow import Follower, FollowSettings
+    from forgetwatch.follow.follower import Follower, FollowSettings
     from forgetwatch.run.guard import Guard
     from forgetwatch.scoring.model_loading import silence_loading
 
@@ -140,11 +140,11 @@ def follow_command(
         follower.show()
         queue = follower.queue
         missing, unstored = [*queue.failed, *queue.waiting], follower.unstored
-        has_base = follower.watch.run.baseline is not None
-        status = _status(follower.watch.trajectory()) if has_base else 0
+        has_base = follower.run.baseline is not None
+        status = _status(follower.run.trajectory()) if has_base else 0
         echo(f"forgetwatch: {_ended(end, missing, unstored, has_base=has_base)}", err=True)
         unscored = missing if end != "stopped" else queue.failed
-        if unscored and len(follower.watch.comparisons) < 2:
+        if unscored and len(follower.run.comparisons) < 2:
             raise WatchError(
                 f"{output_dir}: no checkpoint could be scored; {len(unscored)} failed, were "
                 "gone or are not complete"

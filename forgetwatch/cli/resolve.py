@@ -13,8 +13,8 @@ from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean_path
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
-from forgetwatch.probes.ladder import at_levels, described_levels, is_pool
-from forgetwatch.probes.named import load_probe
+from forgetwatch.probes.ladder import described_levels, is_pool
+from forgetwatch.probes.named import fitted as probe_fitted
 from forgetwatch.probes.row_files import SUFFIXES
 from forgetwatch.readers.log import QuestionStore, QuestionText
 from forgetwatch.readers.outcomes import is_outcomes, load_snapshot
@@ -96,8 +96,6 @@ def _named(carried: Snapshot, path: str) -> Snapshot:
 
 def questions_of_run(sides: Sequence[str]) -> Probe | None:
     """Find the probe of the run whose checkpoints are compared.
-
-    None if it is not at hand.
 
     Returns:
         The probe, or None if it is not at hand.
@@ -202,19 +200,17 @@ def fitted(probe: Probe, base: str, *, loading: Loading = Loading(), run: str | 
     """
     if not is_pool(probe):
         return probe
-    levels = run_probe(run) if run and is_run_folder(run) else None
-    if levels is None or not described_levels(levels.name):
-        if not is_outcomes(base):
-            levels = at_levels(probe, lambda tried: resolve(base, tried, loading=loading))
-        elif described_levels(
-            probe_name := str((read_outcomes(Path(base)).meta.get("probe") or {}).get("name"))
-        ):
-            levels = load_probe(probe_name)
-        else:
+    of_run = run_probe(run) if run and is_run_folder(run) else None
+    earlier = "" if of_run is None else of_run.name
+    if not described_levels(earlier) and is_outcomes(base):
+        earlier = str((read_outcomes(Path(base)).meta.get("probe") or {}).get("name"))
+        if not described_levels(earlier):
             raise ProbeError(
-                f"{base}: outcomes of {probe_name}; needed those of a ladder, or a model to fit "
-                "it to"
+                f"{base}: outcomes of {earlier}; needed those of a ladder, or a model to fit it to"
             )
+    levels = probe_fitted(
+        probe, lambda tried: resolve(base, tried, loading=loading), earlier=earlier
+    )
     echo(f"ladder: {described_levels(levels.name)}", err=True)
     return levels
 

@@ -158,10 +158,7 @@ def study_command(  # noqa: C901
 def _show(
     study: Study, folder: Path, json_path: Path | None, *, with_findings: bool, with_latex: bool
 ) -> None:
-    """A figure that cannot be drawn is a line, and no error: scripts that read the numbers go on.
-
-    A figure that cannot be drawn is a line, and no error: scripts that read the numbers go on.
-    """
+    """Show the tables, and write the figures that can be drawn."""
     write_numbers(study, folder, with_latex=with_latex)
     if json_path is not None:
         write_json(study_json(study), json_path)

@@ -196,7 +196,7 @@ def compare(
     on_mismatch: OnMismatch = "error",
     allow_prompt_mismatch: bool = False,
     samples: Samples = "all",
-    null: Snapshot | str | Path | None = None,
+    repeat: Snapshot | str | Path | None = None,
     categories: Categories | None = None,
     chance: ChanceRule = "own",
     metric: str | None = None,
@@ -210,7 +210,7 @@ def compare(
             are an error.
         allow_prompt_mismatch: Compare although the models read different prompts.
         samples: ``first`` keeps the lowest sample of each item.
-        null: The weights of `before` measured again; what flips between the two is noise
+        repeat: The weights of `before` measured again; what flips between the two is noise
             (``null_lost``).
         categories: Another map of tasks to categories, such as `Categories.read` reads from a file.
         chance: ``paper-compat`` also computes the paper's numbers as its released code does.
@@ -245,8 +245,8 @@ def compare(
         notes += unlike
     notes += _pairing_notes(before, after, pairing)
     repeated_rows = None
-    if null is not None:
-        repeated_rows, differs = align_repeat(before, _load(null, samples, metric))
+    if repeat is not None:
+        repeated_rows, differs = align_repeat(before, _load(repeat, samples, metric))
         notes += differs
     paired, unscored = AlignedPairs.align(before, after, pairing, repeated=repeated_rows)
     notes += _mass_notes(paired)

@@ -570,7 +570,7 @@ def _unexplained(group: Group) -> str:
     return (
         phrase
         if right_lost is not None and right_lost.less_noise
-        else f"{phrase}; score the base twice (--null) to see the noise"
+        else f"{phrase}; score the base twice (--repeat) to see the noise"
     )
 
 

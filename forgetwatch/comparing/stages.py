@@ -74,7 +74,7 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
         looks,
         # If one stage has no plan, the number of looks of the whole is unknown.
         planned=None if None in planned else sum(number or 0 for number in planned),
-        null=runs[0].null,
+        repeat=runs[0].null,
     )
     *earlier, last_comparison = trajectory.comparisons
     comparisons = (

@@ -258,7 +258,7 @@ class Trajectory:
         """
         stored = StoredRun.read(folder)
         trajectory = trajectory_of(
-            [stored.baseline, *stored.looks], planned=stored.planned, null=stored.null
+            [stored.baseline, *stored.looks], planned=stored.planned, repeat=stored.null
         )
         ending = stored.described.ending
         trajectory = replace(
@@ -397,7 +397,7 @@ def trajectory_of(
     looks: Sequence[Snapshot],
     *,
     planned: int | None = None,
-    null: Snapshot | None = None,
+    repeat: Snapshot | None = None,
 ) -> Trajectory:
     """Make a trajectory of snapshots, ordered by step.
 
@@ -407,7 +407,7 @@ def trajectory_of(
     Args:
         looks: The snapshots.
         planned: Looks planned after the baseline; None if unknown.
-        null: The baseline's weights measured again: what flips is noise.
+        repeat: The baseline's weights measured again: what flips is noise.
 
     Raises:
         SnapshotError: If there is no look, or the metadata of one name no step.
@@ -426,8 +426,8 @@ def trajectory_of(
     if twice := [step for step, after in pairwise(steps) if step == after]:
         raise SnapshotError(f"two looks were taken at step {twice[0]}; a run has one look per step")
     baseline = ordered[0]
-    null = None if null is None else subset.apply(null)
-    comparisons = [compare(before=baseline, after=look, null=null) for look in ordered]
+    repeat = None if repeat is None else subset.apply(repeat)
+    comparisons = [compare(before=baseline, after=look, repeat=repeat) for look in ordered]
     return Trajectory(
         tuple(steps),
         tuple(comparisons),

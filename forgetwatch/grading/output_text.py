@@ -193,8 +193,6 @@ _NEXT: Final = re.compile(
 def after_thinking(output: str) -> str | None:
     """Text of an output after the last thinking block.
 
-    All of it if there is none, None if it ends inside a block.
-
     >>> after_thinking("<think>A or B?</think>B")
     'B'
 

@@ -67,8 +67,6 @@ def match_trait(
     """Value of a property of an output, and is it an answer?
 
     Nothing where the output has no value. Text that is repeated from the prompt has no language.
-
-    Text that is repeated from the prompt has no language.
     """
     if not body.strip():
         return NOTHING, False

@@ -103,10 +103,7 @@ def find_words(texts: Sequence[str], body: str) -> Iterator[Occurrence]:
     """Find where texts are whole words of a body.
 
     Both are compared as given. Where several texts begin at one place only the longest counts;
-    overlapping texts count, too.
-
-    Where several texts begin at one place only the longest counts; one that overlaps another
-    counts, too.
+    one that overlaps another counts, too.
     """
     if not (words := sorted(filter(None, texts), key=len, reverse=True)):
         return

@@ -150,8 +150,6 @@ class AlignedPairs:
 
         Open answers, choices with at least two wrong options, and which rows these are. Open
         answers are choices among three without a right option, so that no guess hits.
-
-        Open answers are choices among three without a right option, so that no guess hits.
         """
         # Without any number of options a log may leave them out: only a generated answer is open
         # then.
@@ -222,8 +220,6 @@ class AlignedPairs:
 
         ``form`` or ``knowledge`` where the form was measured, or the answer was a choice among
         options; else None.
-
-        Object [rows].
 
         It shows where the form was measured, or the answer was a choice among options.
         """

@@ -208,8 +208,6 @@ def numbers(
     """Yield quantities that are attributes of a result or a part.
 
     `prefix` and `part` end with a dot.
-
-    `prefix` and `part` end with a dot.
     """
     for name in names:
         yield Quantity(prefix + name, partial(_attribute, path=part + name), unit, low=low)

@@ -106,8 +106,6 @@ def drift_json(drift: Mapping[str, LookDrift] | None) -> dict[str, Any] | None:
     """JSON values of the drift of each set.
 
     A number that is not finite is null, and so is a drift not measured.
-
-    A number that is not finite is null, and so is a drift not measured.
     """
     return (
         None
@@ -120,8 +118,6 @@ def drift_row(drifts: Mapping[str, LookDrift]) -> dict[str, float]:
     """Numbers of a look by their names in trackers.
 
     As ``kl_probe_se``; what was not measured is left out.
-
-    What was not measured is left out.
     """
     row: dict[str, float | None] = {}
     for name, set_drift in drifts.items():

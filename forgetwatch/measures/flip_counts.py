@@ -70,9 +70,6 @@ class Flips(Cells):
 
         Right answers that vanished are not retained: a model that loops must not seem to have kept
         everything. nan if none was right before.
-
-        Right answers that vanished are not retained: a model that loops must not seem to have kept
-        everything.
         """
         return ratio(self.retained, self.retained + self.forgotten + self.vanished_right)
 
@@ -99,10 +96,6 @@ class Flips(Cells):
 
         A share of the items, nan if there is none. Exact for independent items, an approximation by
         `effective_n` for clusters.
-
-        Nan if none could.
-
-        Exact for independent items, an approximation by `effective_n` for clusters.
         """
         worth = self.effective_n / self.n if self.n else 0.0
         flips = round((self.forgotten + self.gained) * worth)

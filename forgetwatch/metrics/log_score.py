@@ -146,8 +146,6 @@ def mean_change(differences: Floats, cluster: Ints | None = None) -> Change:
     """Mean of paired differences, with standard error.
 
     0 if nothing changed.
-
-    0 if nothing changed.
     """
     mean, error = clustered_mean(differences, cluster) if differences.any() else (0.0, 0.0)
     return Change(mean=mean, error=error, observations=_observations(len(differences), cluster))
@@ -229,7 +227,5 @@ def rate(logprobs: Floats, length: Floats) -> float:
     """Bits per byte of texts taken as one text.
 
     From log-likelihoods in nats and lengths in bytes; nan for no texts.
-
-    Nan for no texts.
     """
     return float(-logprobs.sum() / math.log(2) / length.sum()) if len(length) else math.nan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -20,7 +20,13 @@ from forgetwatch.probes.harness import (
     is_harness_name,
     is_installed,
 )
-from forgetwatch.probes.ladder import named_ladder, with_levels
+from forgetwatch.probes.ladder import (
+    at_levels,
+    described_levels,
+    is_pool,
+    named_ladder,
+    with_levels,
+)
 from forgetwatch.probes.question_table import probe_from
 from forgetwatch.probes.shipped_probes import (
     LADDER,
@@ -31,6 +37,7 @@ from forgetwatch.probes.shipped_probes import (
 from forgetwatch.probes.task_sequence import combine_tasks
 from forgetwatch.probes.wordings import AskedIn, worded
 from forgetwatch.progress import log
+from forgetwatch.snapshot import Snapshot
 
 _LOCAL_NAMES: Final = (*NAMES, "demo")
 
@@ -54,7 +61,7 @@ def load_probe(
             `datasets.Dataset`. With ``@one`` or ``@each`` at its end, in several wordings
             (`probes.wordings`).
         shots: For tasks of the harness: worked examples before each question.
-        limit: Maximum number of items: the first ones.
+        limit: Maximum number of items: the first ones; ``standard:100`` names them too.
         columns: For a table of questions: what its columns are for, as in ``{"prompt": "frage"}``.
         key: For a table of questions: how its answers name options.
         data: For tasks of the harness: a folder with a JSONL file for each split, in place of the
@@ -132,6 +139,20 @@ def load_tasks(probes: Mapping[str, Probe | str | Path] | str | Path) -> Probe:
     return combined
 
 
+def fitted(probe: Probe, answers: Callable[[Probe], Snapshot], *, earlier: str = "") -> Probe:
+    """Choose the levels of the ladder's pool; any other probe is unchanged.
+
+    Args:
+        probe: Any probe.
+        answers: As in `probes.ladder.at_levels`.
+        earlier: Name of the probe of an earlier run or measurement, whose levels are taken if it is
+            a ladder.
+    """
+    if not is_pool(probe):
+        return probe
+    return load_probe(earlier) if described_levels(earlier) else at_levels(probe, answers)
+
+
 def _local(
     name: str | Path | Iterable[Mapping[str, Any]],
     columns: Mapping[str, str | Sequence[str]] | None,
@@ -163,13 +184,9 @@ def _local(
     ladders = {part: named_ladder(part) for part in parts}
     unknown = [part for part in parts if part not in _LOCAL_NAMES and ladders[part] is None]
     if unknown:
-        named_part, _, count = str(name).rpartition(":")
-        if named_part and count.isdigit():
-            raise ProbeError(
-                f"{name}: no such file; to use {count} items of a probe, write them to a file "
-                "first: "
-                f"`forgetwatch probe build {named_part} --limit {count} -o few.jsonl`"
-            )
+        whole, _, count = str(name).rpartition(":")
+        if whole and count.isdecimal() and int(count):
+            return _local(whole, columns, key).head(int(count))
         near = did_you_mean(unknown[0], _LOCAL_NAMES)
         near += "; @one or @each ends a name" if "@" in str(name) else ""
         raise ProbeError(

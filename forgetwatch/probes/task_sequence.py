@@ -55,7 +55,7 @@ def combine_tasks(
         }
     elif not isinstance(probes, (str, Path)):
         raise ProbeError(
-            "probes: needed probes by the name of their task, or a folder, got a "
+            "probe: needed probes by the name of their task, or a folder, got a "
             f"{type(probes).__name__}"
         )
     else:
@@ -72,7 +72,7 @@ def combine_tasks(
             else "folders of tasks, each with a test.json"
         )
         raise ProbeError(
-            f"probes={str(probes)!r}: needed {needed}, got none that can be read{_first(notes)}"
+            f"probe={str(probes)!r}: needed {needed}, got none that can be read{_first(notes)}"
         )
     probes_named = [
         probe if name == BASE else _of_task(probe, name) for name, probe in loaded.items()
@@ -80,7 +80,7 @@ def combine_tasks(
     try:
         combined = reduce(combine, probes_named)
     except ProbeError as error:
-        raise ProbeError(f"probes: {error}") from error
+        raise ProbeError(f"probe: {error}") from error
     return replace(combined, name="+".join(loaded)), notes
 
 
@@ -102,7 +102,7 @@ def _of_task(probe: Probe, name: str) -> Probe:
 def _files(folder: Path) -> dict[str, Path]:
     if not folder.is_dir():
         raise ProbeError(
-            f"probes={str(folder)!r}: needed the folder of a benchmark, with a folder for each task"
+            f"probe={str(folder)!r}: needed the folder of a benchmark, with a folder for each task"
         )
     paths = {}
     for task in sorted(path for path in folder.iterdir() if path.is_dir()):

@@ -64,8 +64,6 @@ def merge_command(
     """Command that merges two models on a probe, if both are on disk.
 
     Empty if not. By default the probe is that of the run whose checkpoint comes after.
-
-    By default the probe is that of the run whose checkpoint comes after.
     """
     base, tuned = Path(before), Path(after)
     try:
@@ -288,8 +286,6 @@ def more_command(before: str, after: str, comparison: Comparison) -> str:
 
     The whole probe, or another that ships. Empty for a probe of one's own, and where a model is not
     known.
-
-    Empty for a probe of one's own, and where a model is not known.
     """
     described = comparison.after.get("probe") or {}
     name = str(described.get("name", ""))

@@ -86,8 +86,6 @@ def measure_tables(
 
     Title, headings and rows, a row for each comparison. The drift has a row for each set of
     prompts. Measures that no comparison has are left out.
-
-    The drift has a row for each set of prompts. Measures that no comparison has are left out.
     """
     tables = []
     for measure in PANELS:

@@ -316,11 +316,6 @@ def lost_examples(changed: Sequence[Flip], worst: str) -> tuple[str, tuple[Lost,
 
     The clearly known first, of different tasks if possible. If no question of the category `worst`
     was lost, the category is empty and the questions are of all.
-
-    The clearly known first, of different tasks if possible.
-
-    If no question of the category `worst` was lost, the category is empty and the questions are of
-    all.
     """
     lost = [flip for flip in sort_flips(changed) if flip.what == "forgotten" and _has_answers(flip)]
     of_worst = [flip for flip in lost if worst and flip.category == worst]

@@ -348,7 +348,7 @@ def good_checkpoints(guard: Guard, run: Run) -> Iterator[tuple[int, Path]]:
     """
     steps = sorted(run.comparisons)
     # An alarm on what was known compares two looks, the first of which has lost it already.
-    alarms_found = [finding for finding in run.findings if finding.what in ("alarm", "known")]
+    alarms_found = [finding for finding in run.state.findings if finding.what in ("alarm", "known")]
     alarms = [
         bisect_left(steps, finding.step) - (finding.what == "known") for finding in alarms_found
     ]
@@ -362,7 +362,7 @@ def good_checkpoints(guard: Guard, run: Run) -> Iterator[tuple[int, Path]]:
         before, after, _ = cut_to_common(run.baseline, read_snapshot(stored))
         comparison = compare(before=before, after=after)
         sides = Sides(before=before, after=after, probe=guard.probe)
-        judged = guard.judged(sides, comparison, look=number, planned=run.planned)
+        judged = guard.judged(sides, comparison, look=number, planned=run.state.planned)
         failed = (decide(comparison) if judged is None else judged).answer == "FAIL"
         if not failed and not not_finite(comparison.all):
             yield step, folder

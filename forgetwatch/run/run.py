@@ -12,23 +12,12 @@ main process alone writes.
 
 A look that cannot be written, such as on a full disk, stays in memory (`pending`) until the next
 one, or `store`, finds room. That is said once.
-
-**Lineage.** The lineage of the model that a training begins with, found by its folder, or by name.
-
-    in memory         a run of this process trained the model, or the base under its adapters
-    by its folder     a checkpoint has a copy of its run, or the run folder is beside or above the model's
-    by name           ``lineage="runs/sft"``: for a model that was copied, cast or quantised
-
-A lineage that is found by itself and does not fit, or whose last look has other answers, is left
-out, with one line. One that is named and does not fit is an error.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import operator
-import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,7 +25,6 @@ from typing import Any, Final, Literal, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from forgetwatch.comparing.checks import has_graded_answers, rules_of
 from forgetwatch.comparing.comparison import Comparison, compare, vanished_note
@@ -48,38 +36,35 @@ from forgetwatch.comparing.trajectory import (
     against_first_base,
     right_answers,
 )
-from forgetwatch.errors import ForgetwatchError, MismatchError, SnapshotError, WatchError
+from forgetwatch.errors import MismatchError, SnapshotError, WatchError
 from forgetwatch.files.writing import write_problem
 from forgetwatch.grading.grader import RULES
 from forgetwatch.measures.flip_counts import VANISHED_SHARE_NOTED
 from forgetwatch.measures.pairing import rows_of_baseline
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log
-from forgetwatch.run.drift import RunDrift
-from forgetwatch.run.schedule import Budget, Decision, stored_decision
+from forgetwatch.run.run_drift import RunDrift
+from forgetwatch.run.schedule import Budget
+from forgetwatch.run.state import LookPlan, RunState
 from forgetwatch.run_folder.description import (
     LAST_STEP,
     PROBE,
     RUN_FOLDER,
     Ending,
     GuardFinding,
-    State,
     checkpoint_folder,
     files_digest,
 )
 from forgetwatch.run_folder.folder import Resumed, RunFolder
-from forgetwatch.run_folder.lineage import NAMED, Lineage, check_one_model, folder_of, lineage_after
+from forgetwatch.run_folder.lineage import NAMED, Lineage
 from forgetwatch.run_folder.task_figure import TaskFigure
-from forgetwatch.scoring.encoding import tokenizer_settings, tokenizer_state
-from forgetwatch.scoring.model import base_model, without_wrappers
 from forgetwatch.scoring.processes import on_main_process, rank
 from forgetwatch.scoring.scorer import versions
-from forgetwatch.scoring.weights_identity import model_fingerprint
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.text import one_line
 
 STAGE: Final = "stage"
 """Name in keys of the comparison with the start of this stage, in a run of a later stage."""
+
 
 _UNLIKE: Final = 0.15
 """Share of the answers that change, from which two measurements are not of one model: casting changes far fewer."""
@@ -105,7 +90,7 @@ class Look:
 
 
 class Run:
-    """The state of a training under watch, and what ``run.json`` holds of it.
+    """A training under watch: its baseline and looks in memory, and its folder.
 
     Attributes:
         probe: The items.
@@ -114,23 +99,11 @@ class Run:
         baseline: The snapshot that everything is compared with; None before the first look.
         null: The baseline's weights measured again, in other batches; None if they were not.
         subset: Items that all looks of the run evaluate.
-        decision: Decision on the items that looks evaluate; None before it is made.
+        state: What ``run.json`` holds: plan, lineage, findings, ending, and more.
         budget: The looks of a training; None where each step that is asked for has one.
         comparisons: Baseline against each look so far, by step.
         seconds: Seconds of each look of this process, by step.
-        planned: Looks planned after the baseline; None if unknown. Alarms are corrected for it.
-        lineage: The watched trainings before this run; None for a first one.
         firsts: Base of the first of them against each look so far, by step; empty without one.
-        findings: What the guard has found, in the order in which it was.
-        stopped: Step at which the guard stopped the run; None if it did not.
-        saved: Digest of the files of each checkpoint that the trainer saved, by step; None without
-            a trainer.
-        model_facts: Architecture, tokenizer and template of the model; empty if unknown.
-        training: Settings of the training: its trainer, rate, adapter and `RetentionLoss`; empty if
-            unknown.
-        task: Figure of the new task in the trainer's log so far; None if it has none.
-        ending: How far the training came; running until it ends.
-        started_with: Fingerprint of the model at the start of the run; None if unknown.
         notes: Sentences on files that a resume did not find or did not use.
 
     Args:
@@ -156,25 +129,14 @@ class Run:
         self.baseline: Snapshot | None = None
         self.null: Snapshot | None = None
         self.subset = Subset()
-        self.decision: Decision | None = None
+        self.state = RunState(saved={} if by_trainer else None)
         self.budget: Budget | None = None
         self.comparisons: dict[int, Comparison] = {}
         self.seconds: dict[int, float] = {}
-        self.planned: int | None = None
-        self.lineage: Lineage | None = None
         self.firsts: dict[int, Comparison] = {}
-        self.findings: tuple[GuardFinding, ...] = ()
-        self.stopped: int | None = None
-        self.saved: dict[int, str] | None = {} if by_trainer else None
-        self.model_facts: Mapping[str, Any] = {}
-        self.training: Mapping[str, Any] = {}
-        self.task: TaskFigure | None = None
-        self.ending = Ending()
-        self.started_with: str | None = None
         self.notes: tuple[str, ...] = ()
         self._first: Snapshot | None = None
         self._snapshots: dict[int, Snapshot] = {}  # rows of the latest look
-        self._described: dict[int, dict[str, Any]] = {}
         self._right: dict[int, NDArray[np.float64]] = {}
         self._started = False
         self._is_cleared = False  # the folder of an earlier run is set aside, or there was none
@@ -277,20 +239,18 @@ class Run:
         Returns:
             The findings that were not reported before.
         """
-        reported = {(finding.what, finding.name) for finding in self.findings}
-        new = [finding for finding in findings if (finding.what, finding.name) not in reported]
+        new = self.state.unreported(findings)
         if new:
-            self.findings = (*self.findings, *new)
+            self.state = replace(self.state, findings=(*self.state.findings, *new))
             self.store()
-        return new
+        return list(new)
 
     def note_failed(self, step: int, cause: str) -> None:
         """Note a look that failed.
 
         The looks before no longer show the model.
         """
-        failed = dict(self.ending.failed) | {step: cause}
-        self.ending = replace(self.ending, failed=tuple(sorted(failed.items())))
+        self.state = self.state.failed(step, cause)
         self.store()
 
     def note_end(self, *, last_step: int, delivered: int | None, is_stopped: bool) -> None:
@@ -301,8 +261,9 @@ class Run:
             delivered: Step of the weights.
             is_stopped: True if the guard stopped it.
         """
-        state: State = "stopped" if is_stopped else "ended"
-        self.ending = replace(self.ending, state=state, last_step=last_step, delivered=delivered)
+        self.state = self.state.ended(
+            last_step=last_step, delivered=delivered, is_stopped=is_stopped
+        )
         if delivered in self.comparisons and delivered not in self._snapshots:
             rows = self._unstored.get(delivered) or on_main_process(
                 lambda: self._stored_rows(delivered)
@@ -312,18 +273,25 @@ class Run:
 
     def note_model(self, facts: Mapping[str, Any], fingerprint: str | None) -> None:
         """Note what is known of the model that the run begins with."""
-        self.model_facts, self.started_with = facts, fingerprint
+        self.state = replace(self.state, model=facts, started_with=fingerprint)
 
     def note_task(self, task: TaskFigure | None) -> None:
         """Note the figure of the new task, for the next `store`."""
-        self.task = self.task if task is None else task
+        if task is not None:
+            self.state = replace(self.state, task=task)
+
+    def note_training(self, settings: Mapping[str, Any]) -> None:
+        """Note the settings of the training."""
+        self.state = replace(self.state, training=settings)
+
+    def note_stop(self, step: int | None) -> None:
+        """Note the step at which the guard stopped the run; None for a run that goes on."""
+        self.state = replace(self.state, stopped=step)
 
     def follow(self, budget: Budget) -> None:
         """Take the looks of a training."""
         self.budget = budget
-        self.ending = replace(
-            self.ending, state="running", delivered=None, max_steps=budget.schedule.max_steps
-        )
+        self.state = self.state.running(max_steps=budget.schedule.max_steps)
         self.plan(len(self.comparisons) - 1 + budget.schedule.looks_after(max(self.comparisons)))
 
     def plan(self, looks: int) -> None:
@@ -331,16 +299,16 @@ class Run:
 
         After the baseline, taken or still to come.
         """
-        self.planned = max(1, looks)
+        self.state = replace(self.state, planned=max(1, looks))
         self.store()
 
-    def decide(self, decision: Decision) -> None:
+    def decide(self, plan: LookPlan) -> None:
         """Set items and looks.
 
         The items at the latest before the first look after the baseline.
         """
         before = self.subset
-        self._use(decision)
+        self._use(plan)
         if self.baseline is not None and self.subset != before:
             if len(self.comparisons) > 1:
                 raise WatchError(
@@ -360,7 +328,7 @@ class Run:
         step: SupportsIndex | None = None,
         carried: Sequence[Path] = (),
         baseline: Snapshot | None = None,
-        decision: Decision | None = None,
+        plan: LookPlan | None = None,
         completions: str | None = None,
         findings: Iterable[GuardFinding] | None = None,
         token_budget: int | None = None,
@@ -372,7 +340,7 @@ class Run:
             step: The step from which the run resumes; later looks are deleted. None keeps all.
             carried: Folders in which checkpoints carry copies of it.
             baseline: The run's baseline from elsewhere, if the folder and the copies are lost.
-            decision: Decision on the items that the run's looks evaluate; None for the one in the
+            plan: Plan of the items that the run's looks evaluate; None for the one in the
                 folder, or for what the stored looks have in common.
             completions: Checksum of the base's completions that the checkpoint names; None for that
                 in the folder.
@@ -412,19 +380,29 @@ class Run:
         start, looks = resumed.baseline, resumed.contents.looks
         self._follow_order(start)
         # Also where the checkpoint is of before the decision: trackers have its rows already.
-        decision = decision or Decision.of(resumed.described.values)
-        # A reader, or a kill before the next look, must find the plan and the findings.
-        self.planned = resumed.described.planned
+        plan = plan or LookPlan.of(resumed.described.values)
         last_step = max((int(start.meta["step"]), *looks)) if until is None else until
-        stored = resumed.described.findings if findings is None else findings
-        self.findings = tuple(finding for finding in stored if finding.step <= last_step)
+        stored = resumed.described.findings if findings is None else tuple(findings)
+        listed = resumed.described.values.get("saved") or {}
+        saved = {int(at): str(digest) for at, digest in listed.items()}
+        figure = resumed.described.task
+        # A reader, or a kill before the next look, must find the plan and the findings.
+        self.state = replace(
+            self.state,
+            planned=resumed.described.planned,
+            lineage=resumed.lineage,
+            model=resumed.model,
+            started_with=resumed.started_with,
+            saved=None if self.state.saved is None else {**self.state.saved, **saved},
+            findings=stored,
+            task=None if figure is None else figure.until(last_step),
+            ending=resumed.described.ending or Ending(),
+        )
+        self.state = self.state.until(last_step).running()
         self._started = True
         self.check_probe(start.meta)
-        if (
-            decision is None
-            and (items := Subset.common([start, *looks.values()]).items) is not None
-        ):
-            decision = Decision(items=items)
+        if plan is None and (items := Subset.common([start, *looks.values()]).items) is not None:
+            plan = LookPlan(items=items)
         if has_graded_answers(start) and rules_of(start) != RULES:
             raise WatchError(
                 f"the run's generated answers were graded by version {rules_of(start)} of the "
@@ -433,28 +411,8 @@ class Run:
             )
         self.drift.log_if_lost(completions)
         self.baseline, self.null = start, resumed.null
-        self.lineage = resumed.lineage
         self._first = None if resumed.lineage is None else resumed.lineage.first
-        self.model_facts, self.started_with = resumed.model, resumed.started_with
-        if self.saved is not None:
-            listed = resumed.described.values.get("saved") or {}
-            self.saved |= {
-                int(at): str(digest) for at, digest in listed.items() if int(at) <= last_step
-            }
-        stored_ending = resumed.described.ending or Ending()
-        self.ending = replace(
-            stored_ending,
-            state="running",
-            delivered=None,
-            failed=tuple(failed for failed in stored_ending.failed if failed[0] <= last_step),
-        )
-        if (figure := resumed.described.task) is not None:
-            self.task = replace(
-                figure,
-                values=tuple(value for value in figure.values if value[0] <= last_step),
-                broken=None,
-            )
-        self._use(decision)
+        self._use(plan)
         self._compare(start, step=int(start.meta["step"]))
         for look, snapshot in sorted(looks.items()):
             self._compare(snapshot, step=look)
@@ -551,7 +509,8 @@ class Run:
                 raise MismatchError(
                     "the answers of the first base were generated by other settings (decoding)"
                 )
-        self.lineage, self._first = lineage, lineage.first
+        self.state = replace(self.state, lineage=lineage)
+        self._first = lineage.first
 
     def leave_unlike_lineage(self) -> bool:
         """Leave a lineage whose end is not this baseline.
@@ -562,14 +521,10 @@ class Run:
         Returns:
             True if the lineage was left.
         """
-        if (
-            self.lineage is None
-            or self.lineage.how == NAMED
-            or self.lineage.end is None
-            or self.baseline is None
-        ):
+        lineage = self.state.lineage
+        if lineage is None or lineage.how == NAMED or lineage.end is None or self.baseline is None:
             return False
-        end = rows_of_baseline(self.lineage.end, self.baseline)
+        end = rows_of_baseline(lineage.end, self.baseline)
         start = rows_of_baseline(self.baseline, end)
         right, chosen = (
             [snapshot.floats("correct") for snapshot in (end, start)],
@@ -583,7 +538,7 @@ class Run:
         if not both_scored.any() or differs[both_scored].mean() <= _UNLIKE:
             return False
         self.leave_first()
-        self.lineage = None
+        self.state = replace(self.state, lineage=None)
         self.store()
         return True
 
@@ -592,7 +547,7 @@ class Run:
 
         And perhaps the base's completions.
         """
-        files = (self.saved or {}).get(step)
+        files = (self.state.saved or {}).get(step)
         if files is not None and files == files_digest(
             checkpoint_folder(self.folder.output_dir, step)
         ):
@@ -601,8 +556,9 @@ class Run:
     def note_saved(self, step: int) -> None:
         """Note that this run has just saved a checkpoint, by files."""
         folder = checkpoint_folder(self.folder.output_dir, step)
-        if self.saved is not None and (digest := on_main_process(lambda: files_digest(folder))):
-            self.saved[step] = digest
+        saved = self.state.saved
+        if saved is not None and (digest := on_main_process(lambda: files_digest(folder))):
+            self.state = replace(self.state, saved={**saved, step: digest})
             self.store()
 
     def store(self) -> OSError | None:  # noqa: C901
@@ -682,7 +638,7 @@ class Run:
         until = checked_step(step, lowest=-1)
         if self.comparisons and until < (start_step := min(self.comparisons)):
             raise WatchError(
-                f"forget_after: needed step {start_step}, that of the baseline, or a later one, "
+                f"resume: needed step {start_step}, that of the baseline, or a later one, "
                 "got "
                 f"{until}"
             )
@@ -723,7 +679,7 @@ class Run:
     @property
     def generates(self) -> bool:
         """Do the looks evaluate generated answers besides `must_pass`?"""
-        return self.decision is None or self.decision.generates
+        return self.state.plan is None or self.state.plan.generates
 
     def _compare(self, snapshot: Snapshot, *, step: int) -> Comparison:
         # A first base, if there is one, is compared too.
@@ -736,9 +692,11 @@ class Run:
         baseline = subset.apply(self.baseline)
         look = baseline if snapshot is self.baseline else subset.apply(snapshot)
         comparison = compare(
-            before=baseline, after=look, null=None if self.null is None else subset.apply(self.null)
+            before=baseline,
+            after=look,
+            repeat=None if self.null is None else subset.apply(self.null),
         )
-        if self._first is not None and self.lineage is not None:
+        if self._first is not None and self.state.lineage is not None:
             of_baseline = rows_of_baseline(self._first, baseline)
             if len(of_baseline):
                 self.firsts[step] = against_first_base(
@@ -756,7 +714,8 @@ class Run:
             self._snapshots = {step: snapshot}
         self._right[step] = right_answers(baseline, look)
         if snapshot is not self.baseline:
-            self._described[step] = {"step": step, "seconds": snapshot.meta.get("seconds")}
+            took = snapshot.meta.get("seconds")
+            self.state = replace(self.state, looks={**self.state.looks, step: took})
         return comparison
 
     def leave_first(self) -> None:
@@ -765,24 +724,17 @@ class Run:
         The earlier trainings stay noted.
         """
         self._first, self.firsts = None, {}
-        self.lineage = (
-            None if self.lineage is None else replace(self.lineage, first=None, checksum=None)
-        )
+        lineage = self.state.lineage
+        if lineage is not None:
+            lineage = replace(lineage, first=None, checksum=None)
+            self.state = replace(self.state, lineage=lineage)
 
     def _drop_after(self, step: int) -> None:
-        self.findings = tuple(finding for finding in self.findings if finding.step <= step)
-        self.ending = replace(
-            self.ending, failed=tuple(failed for failed in self.ending.failed if failed[0] <= step)
-        )
-        kept: tuple[dict[int, Any], ...] = (
-            self.comparisons,
-            self.firsts,
-            self._described,
-            self._right,
-        )
-        for looks in (*kept, self._snapshots, self.saved or {}):
-            for later in [look for look in looks if look > step]:
-                del looks[later]
+        self.state = self.state.until(step)
+        looks: tuple[dict[int, Any], ...] = (self.comparisons, self.firsts, self._right)
+        for by_step in (*looks, self._snapshots):
+            for later in [look for look in by_step if look > step]:
+                del by_step[later]
 
     def latest(self) -> Snapshot | None:
         """Rows of the look that decides, over common items.
@@ -823,11 +775,12 @@ class Run:
             WatchError: If there is none yet.
         """
         stage = self.stage_trajectory()
-        if self._first is None or self.lineage is None:
+        lineage = self.state.lineage
+        if self._first is None or lineage is None:
             return stage
         first_base = rows_of_baseline(self._first, stage.baseline)
         comparisons = [self.firsts[step] for step in stage.steps]
-        return after_earlier_stages(stage, first_base, comparisons, number=self.lineage.stage)
+        return after_earlier_stages(stage, first_base, comparisons, number=lineage.stage)
 
     def stage_trajectory(self) -> Trajectory:
         """All looks so far, in order, against the start of this run.
@@ -842,16 +795,15 @@ class Run:
         comparisons = tuple(self.comparisons[step] for step in steps)
         baseline, latest = self.subset.apply(self.baseline), self.latest()
         last_snapshot = baseline if latest is None else latest
-        findings, ending = self.findings, self.ending
         return Trajectory(
             steps,
             comparisons,
             right,
             baseline,
             last_snapshot,
-            self.planned,
-            findings=findings,
-            ending=ending,
+            self.state.planned,
+            findings=self.state.findings,
+            ending=self.state.ending,
         )
 
     @property
@@ -860,7 +812,7 @@ class Run:
 
         As `adapter_start` takes the kind.
         """
-        return None if self.lineage is None else self.lineage.adapter
+        return None if self.state.lineage is None else self.state.lineage.adapter
 
     def retained_before(self) -> int:
         """Number of right answers of the baseline."""
@@ -886,36 +838,19 @@ class Run:
         # Empty before the baseline. Looks that have no file are left out.
         if self.baseline is None:
             return {}
-        return {
-            "probe": self.baseline.meta["probe"],
-            **stored_decision(self.decision),
-            "null": self.null is not None,
-            "looks": [
-                self._described[step] for step in sorted(self._described) if step not in without
-            ],
-            "planned_looks": self.planned,
-            "lineage": None if self.lineage is None else self.lineage.values,
-            "model": dict(self.model_facts),
-            "training": dict(self.training),
-            "task": None if self.task is None else self.task.stored,
-            **replace(self.ending, last_step=max(self.ending.last_step, *self.comparisons)).stored,
-            "started_with": self.started_with,
-            **(
-                {}
-                if self.saved is None
-                else {"saved": {str(step): digest for step, digest in sorted(self.saved.items())}}
-            ),
-            "guard": [vars(finding) for finding in self.findings],
-            "versions": versions(),
-        }
-
-    def _use(self, decision: Decision | None) -> None:
-        # All items before there is a decision.
-        decided = decision or Decision()
-        self.subset = Subset.from_probe(
-            self.probe, items=decided.items, generates=decided.generates
+        values = self.state.described(
+            probe=self.baseline.meta["probe"],
+            has_null=self.null is not None,
+            last_step=max(self.comparisons),
+            without=without,
         )
-        self.decision = decision
+        return {**values, "versions": versions()}
+
+    def _use(self, plan: LookPlan | None) -> None:
+        # All items before there is a plan.
+        items, generates = (None, True) if plan is None else (plan.items, plan.generates)
+        self.subset = Subset.from_probe(self.probe, items=items, generates=generates)
+        self.state = replace(self.state, plan=plan)
 
 
 def _log(line: str) -> None:
@@ -941,163 +876,3 @@ def checked_step(step: SupportsIndex, *, lowest: int = 0) -> int:
             f"step={step!r}: needed a whole number of optimizer steps from {lowest} to {LAST_STEP}"
         )
     return number
-
-
-LineageSetting = str | Path | Literal[False] | None
-
-_TRAINED: Final[weakref.WeakKeyDictionary[nn.Module, Path]] = weakref.WeakKeyDictionary()
-"""Run folder of each model in memory that a run of this process trained, and of the base under its adapters."""
-
-
-def remember_trained(model: nn.Module, run: Run) -> None:
-    """Let a later run of this process find the run by model."""
-    _TRAINED[base_model(model)] = _TRAINED[without_wrappers(model)] = run.folder.path
-
-
-def facts_of(model: nn.Module, tokenizer: Any) -> dict[str, Any]:
-    """What two stages of one model have in common.
-
-    And whether the model was loaded from a folder or by a name.
-    """
-    config: Any = getattr(without_wrappers(model), "config", None)
-    name_or_path = str(getattr(config, "_name_or_path", "") or "")
-    is_folder = bool(name_or_path) and Path(name_or_path).is_dir()
-    settings, template = tokenizer_settings(tokenizer) or (str(tokenizer_state(tokenizer)), "")
-    return {
-        "architecture": str(getattr(config, "model_type", type(model).__name__)),
-        "layers": getattr(config, "num_hidden_layers", None),
-        "width": getattr(config, "hidden_size", None),
-        "vocabulary": getattr(config, "vocab_size", None),
-        "tokenizer": _digest(settings),
-        "template": _digest(template),
-        "loaded": "folder" if is_folder else "name" if name_or_path else "memory",
-        "files": files_digest(Path(name_or_path)) if is_folder else None,
-    }
-
-
-def join_lineage(
-    run: Run, model: nn.Module, tokenizer: Any, *, setting: LineageSetting, counts: bool = True
-) -> str:
-    """Let a run count against the base of earlier trainings.
-
-    Every process calls this.
-
-    Args:
-        run: The run, before its first look.
-        model: The model.
-        tokenizer: Its tokenizer.
-        setting: The folder of the earlier training, False for none, None to search for it.
-        counts: False to note the earlier trainings alone, as with a baseline from elsewhere.
-
-    Returns:
-        A line on that, empty if there is none.
-
-    Raises:
-        WatchError: If the named folder has no run, or is of another model.
-        MismatchError: If the named one was measured on other questions.
-    """
-    fingerprint = known_fingerprint(model)
-    run.note_model(facts_of(model, tokenizer), fingerprint)
-    lineage = on_main_process(lambda: found_lineage(model, setting, fingerprint))
-    if lineage is None:
-        return ""
-    if not counts:
-        run.descend(replace(lineage, first=None))
-        return ""
-    try:
-        _check(lineage, run)
-        run.descend(lineage)
-    except (WatchError, MismatchError) as error:
-        if setting is not None:
-            raise
-        return f"an earlier training of this model is not counted: {error}"
-    names = one_line(" and ".join(ancestor.name for ancestor in lineage.runs))
-    stage_text = f"stage {lineage.stage} of this model, after {names} (by {lineage.how})"
-    if lineage.first is None:
-        return f"{stage_text}; the baseline of the first base is lost: counting against the start of this stage alone"
-    return (
-        f"{stage_text}; baseline of the first base found: counting against both. eval/forget is "
-        "against the first base; "
-        "eval/forget_stage, the alarms and the guard are about this stage"
-    )
-
-
-def known_fingerprint(model: nn.Module) -> str | None:
-    """Fingerprint of a model.
-
-    Returns:
-        The fingerprint, or None if the weights cannot be read. Every process calls this.
-    """
-    try:
-        return model_fingerprint(model)
-    except Exception:  # of any kind of tensor that cannot be read here: the folder alone decides
-        return None
-
-
-def found_lineage(
-    model: nn.Module, setting: LineageSetting, fingerprint: str | None = None
-) -> Lineage | None:
-    """Find the earlier trainings of a model.
-
-    Returns:
-        Those that are named, else in memory, else by folder, or None.
-    """
-    if setting is False:
-        return None
-    if setting is not None:
-        return _named(Path(setting))
-    network = without_wrappers(model)
-    config: Any = getattr(network, "config", None)
-    name_or_path = str(getattr(config, "_name_or_path", "") or "")
-    how, folder = "the model in memory", _TRAINED.get(network) or _TRAINED.get(base_model(model))
-    try:
-        if folder is None or not folder.is_dir():
-            how, folder = (
-                "the folder of the model",
-                folder_of(Path(name_or_path))
-                if name_or_path and Path(name_or_path).is_dir()
-                else None,
-            )
-        lineage = (
-            None if folder is None else lineage_after(folder, how=how, fingerprint=fingerprint)
-        )
-    except (
-        ForgetwatchError,
-        OSError,
-        ValueError,
-    ):  # a name that is no path, or a damaged copy: nothing is found
-        return None
-    # An adapter on a base that was trained is a new one.
-    return lineage if lineage is None or network in _TRAINED else replace(lineage, adapter=None)
-
-
-def _named(path: Path) -> Lineage | None:
-    folder = folder_of(path)
-    if folder is None:
-        raise WatchError(
-            f"lineage={str(path)!r}: needed the output_dir of an earlier training that was "
-            "watched, its run folder, or "
-            "one of its checkpoints; found no baseline there"
-        )
-    try:
-        lineage = lineage_after(folder, how=NAMED)
-    except SnapshotError as error:
-        raise WatchError(f"lineage={str(path)!r}: {error}") from error
-    return lineage
-
-
-def _check(lineage: Lineage, run: Run) -> None:
-    # The model of an earlier training must be able to have become the present one.
-    uses_template = run.probe.rendering == "chat" or any(
-        item.rendering == "chat" for item in run.probe
-    )
-    if problem := check_one_model(lineage.model, run.model_facts, with_template=uses_template):
-        raise WatchError(
-            f"{lineage.runs[-1].name} and this training: {problem}; name the right one "
-            "(lineage=...), or turn it off "
-            "(lineage=False)"
-        )
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

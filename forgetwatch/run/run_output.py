@@ -88,7 +88,7 @@ def start_line(
     if start is not None:
         line += f"; about {seconds(start)} before the first step"
         if start > _LONG and items > FEWEST_OF_SLICE:
-            line += " (items=100 is a trial, whose verdict is mostly NOT CLEAR)"
+            line += f" ({probe.name}:100 is a trial, whose verdict is mostly NOT CLEAR)"
     step, schedule = max(run.comparisons, default=0), budget.schedule
     looks = schedule.looks_after(step)
     line += f"; {looks} look{'' if looks == 1 else 's'}"
@@ -188,8 +188,6 @@ def show(run: Run, *, page: ReportPage, max_steps: int | None) -> None:
     """Print the table of the last look, and the report's path.
 
     A page that does not show the last look is not named: it could not be written.
-
-    A page that does not show the last look is not named: it could not be written.
     """
     if run.baseline is None:
         return
@@ -211,7 +209,7 @@ def show(run: Run, *, page: ReportPage, max_steps: int | None) -> None:
 
 def _with_task(run: Run) -> Trajectory:
     # A report of the folder shows the same figure.
-    return replace(run.trajectory(), task=run.task or task_figure(run.folder.output_dir))
+    return replace(run.trajectory(), task=run.state.task or task_figure(run.folder.output_dir))
 
 
 class ReportPage:

@@ -10,7 +10,7 @@ each look has a checkpoint, then saves.
 
     Trial     seconds of a few items, before anything is measured
     Clock     seconds of the first steps, and of a look outside evaluating the probe
-    Decision  the items that are evaluated, and the number of looks
+    LookPlan  the items that are evaluated, and the number of looks
     Budget    decides both before the baseline, and drops looks after the first steps if they take too long
 
 The training is predicted from the tokens of its examples, a step being three forward passes. All
@@ -26,15 +26,16 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Final, Literal, Self, TypeGuard
+from typing import Final, Literal, Self, TypeGuard
 
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import WatchError
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
+from forgetwatch.run.state import LookPlan
 from forgetwatch.scoring.processes import on_main_process
 
 Every = int | Sequence[int] | Literal["save", "epoch"] | None
@@ -333,53 +334,6 @@ class Clock:
         return statistics.median(self._steps) if self._steps else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    """Items and looks of a run, decided once.
-
-    Attributes:
-        step: Step after which `looks` are counted: looks of the default schedule before it are left
-            out but at saves.
-        items: Number of probe items that the looks evaluate; None for all.
-        generates: False if the looks leave out items whose answers are generated, other than
-            `must_pass` ones.
-        looks: Number of looks after the step that are kept; None for all that are planned.
-    """
-
-    step: int = 0
-    items: int | None = None
-    generates: bool = True
-    looks: int | None = None
-
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> Self | None:
-        """Read the decision from memory or description of a run.
-
-        Returns:
-            The decision, or None if none was made.
-        """
-        if not stored.get("decided"):
-            return None
-        return cls(
-            step=int(stored.get("decided_after") or 0),
-            items=stored.get("items"),
-            generates=bool(stored.get("writes", True)),
-            looks=stored.get("kept_looks"),
-        )
-
-
-def stored_decision(decision: Decision | None) -> dict[str, Any]:
-    """Entries of memory and description that hold the decision."""
-    decided = decision or Decision()
-    return {
-        "items": decided.items,
-        "writes": decided.generates,
-        "decided": decision is not None,
-        "decided_after": decided.step,
-        "kept_looks": decided.looks,
-    }
-
-
 class Budget:
     """Items and looks of one training, decided before its baseline; after its first steps looks may be dropped.
 
@@ -408,7 +362,7 @@ class Budget:
 
     def decide(
         self, probe: Probe, trial: Trial | None, step_tokens: float | None, *, after: int
-    ) -> Decision:
+    ) -> LookPlan:
         """Decide items and looks of a training after a step.
 
         Args:
@@ -418,7 +372,7 @@ class Budget:
             after: The step.
         """
         items_set = self._items if self._items is not None and self._items < len(probe) else None
-        decision, overhead = Decision(items=items_set), self.overhead
+        decision, overhead = LookPlan(items=items_set), self.overhead
         step_tokens = (
             step_tokens if trial is not None and trial.token else None
         )  # answers alone predict no training
@@ -465,7 +419,7 @@ class Budget:
         """May looks still be dropped at this last timed step?"""
         return step == self._checked_at and not self.is_final
 
-    def check(self, decision: Decision, *, step: int, each: float, spent: float) -> Decision:
+    def check(self, decision: LookPlan, *, step: int, each: float, spent: float) -> LookPlan:
         """Drop looks from a step on, if all of them take too long.
 
         Args:
@@ -481,7 +435,7 @@ class Budget:
         if seconds is None or overhead is None:
             return decision
 
-        def checked() -> Decision:
+        def checked() -> LookPlan:
             most = (
                 looks_seconds(overhead, seconds * (self._planned.max_steps - self._began_at))
                 - spent
@@ -500,11 +454,11 @@ class Budget:
         self.follow(shared_decision)
         return shared_decision
 
-    def follow(self, decision: Decision) -> None:
+    def follow(self, decision: LookPlan) -> None:
         """Take the looks of a decision."""
         self.schedule = self._planned_for(decision)
 
-    def _planned_for(self, decision: Decision) -> Schedule:
+    def _planned_for(self, decision: LookPlan) -> Schedule:
         schedule = self._planned.starting_after(decision.step) if decision.step else self._planned
         return (
             schedule
@@ -529,7 +483,7 @@ def decide_start(
     step_tokens: float | None,
     schedule: Schedule,
     items: int | None = None,
-) -> Decision:
+) -> LookPlan:
     """Decide items and looks before the baseline.
 
     From the seconds of a few items.
@@ -553,7 +507,7 @@ def decide_start(
     bound, looks = max(_START_SECONDS, _START_SHARE * training), schedule.looks_after(0)
     most = math.inf if step_tokens is None else looks_seconds(overhead, training)
     sizes = start_sizes(len(probe)) if items is None else [items]
-    choices = [Decision(items=size if size < len(probe) else None) for size in reversed(sizes)]
+    choices = [LookPlan(items=size if size < len(probe) else None) for size in reversed(sizes)]
     if generated_items(probe):
         without = [replace(without_generated, generates=False) for without_generated in choices]
         enough = [
@@ -587,7 +541,7 @@ def start_sizes(items: int) -> list[int]:
     return [*(size for size in sizes if size < items), items]
 
 
-def look_seconds(trial: Trial, probe: Probe, decision: Decision) -> float:
+def look_seconds(trial: Trial, probe: Probe, decision: LookPlan) -> float:
     """Seconds of a look at the items of a decision."""
     kept = evaluated(probe, decision)
     answers = sum(probe.is_generated(item) for item, _ in kept)
@@ -596,7 +550,7 @@ def look_seconds(trial: Trial, probe: Probe, decision: Decision) -> float:
     )
 
 
-def start_seconds(trial: Trial, probe: Probe, decision: Decision, *, again: int = 1) -> float:
+def start_seconds(trial: Trial, probe: Probe, decision: LookPlan, *, again: int = 1) -> float:
     """Seconds of a baseline and the second measurement.
 
     Of the latter alone if the baseline is cached.
@@ -625,12 +579,12 @@ def predicted_seconds(trial: Trial, step_tokens: float, *, steps: int) -> float:
     return _FORWARDS * trial.token * step_tokens * steps
 
 
-def evaluated_worth(probe: Probe, decision: Decision) -> float:
+def evaluated_worth(probe: Probe, decision: LookPlan) -> float:
     """Worth of the items that looks evaluate, in questions."""
     return math.fsum(worth for _, worth in evaluated(probe, decision))
 
 
-def evaluated(probe: Probe, decision: Decision) -> list[tuple[Item, float]]:
+def evaluated(probe: Probe, decision: LookPlan) -> list[tuple[Item, float]]:
     """Items that looks evaluate, and the worth of each.
 
     In questions.

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -36,25 +35,30 @@ from forgetwatch.comparing.verdict import estimated
 from forgetwatch.errors import WatchError, did_you_mean
 from forgetwatch.extras import install
 from forgetwatch.files.writing import write_text
-from forgetwatch.measures.base_drift import drift_row
-from forgetwatch.report.tracker_rows import PREFIX, flipped_rows, tracker_name, tracker_row
-from forgetwatch.run.run import STAGE, Look, Run
-from forgetwatch.run_folder.task_figure import TaskFigure
+from forgetwatch.report.tracker_rows import PREFIX, flipped_rows
+from forgetwatch.run.look_rows import figure_key, look_row
+from forgetwatch.run.run import Look, Run
 from forgetwatch.scoring.processes import rank
 from forgetwatch.version import VERSION
 
 TABLE: Final = "forgetwatch/flipped"
 """Name of the table of flipped items."""
 
+
 _TEXT: Final = "forgetwatch/{}"
 """Name of a text: that of the verdict on the latest look, or of the latest alarm."""
 
+
 _GAIN: Final = "loss_and_gain"
+
+
 _TITLE: Final = "forgetwatch"
 """Title of an alert."""
 
+
 SENT: Final = "trackers.json"
 """Name of the file in the run folder that names the looks that each tracker has."""
+
 
 _STEP: Final = "train/global_step"
 """Metric by which transformers sends the step to trackers whose own step counts calls, and may not go back."""
@@ -178,13 +182,17 @@ class _WandB(_WithTables):
     def chart(self, run: Run) -> None:
         if not (wandb := self.running()):
             return
-        figures = {} if run.task is None else {step: run.task.at(step) for step in run.comparisons}
+        figures = (
+            {}
+            if run.state.task is None
+            else {step: run.state.task.at(step) for step in run.comparisons}
+        )
         logged = [(step, figure) for step, figure in sorted(figures.items()) if figure is not None]
-        if run.task is not None and len(logged) > 1:
+        if run.state.task is not None and len(logged) > 1:
             lost = [100 * run.comparisons[step].all.forgetting for step, _ in logged]
             curves, names = (
                 [lost, [figure for _, figure in logged]],
-                ["forgotten, %", run.task.name],
+                ["forgotten, %", run.state.task.name],
             )
             chart = wandb.plot.line_series(
                 [step for step, _ in logged], curves, names, "loss and gain", "step"
@@ -303,6 +311,7 @@ class _TensorBoard(Tracker):
 
 _MLFLOW: Final = _MLflow("mlflow", can_resume=True)
 
+
 TRACKERS: Final = (
     _WandB("wandb", is_rewritten=True, can_resume=True),
     _Trackio("trackio", is_rewritten=True, can_resume=True),
@@ -368,12 +377,12 @@ class TrainerLogger:
             return
         row = look_row(run, step=step, full=self._full, chosen_by=self._chosen_by)
         if (
-            run.task is not None
-            and run.task.values[-1][0] != step == self._state.global_step
+            run.state.task is not None
+            and run.state.task.values[-1][0] != step == self._state.global_step
             and self._control.should_log
         ):
             row.pop(
-                _key_of(run.task), None
+                figure_key(run.state.task), None
             )  # the trainer is about to log that of this step: see `log_figure`
         if row:
             self._send(run, row, step=step)
@@ -382,8 +391,12 @@ class TrainerLogger:
     def log_figure(self, run: Run) -> None:
         """Log the trainer's new figure, if this step has a look."""
         step = self._state.global_step
-        if step in run.comparisons and run.task is not None and run.task.values[-1][0] == step:
-            self._send(run, {_key_of(run.task): run.task.values[-1][1]}, step=step)
+        if (
+            step in run.comparisons
+            and run.state.task is not None
+            and run.state.task.values[-1][0] == step
+        ):
+            self._send(run, {figure_key(run.state.task): run.state.task.values[-1][1]}, step=step)
 
     def _send(self, run: Run, row: dict[str, float], *, step: int) -> None:
         # The trainer's bridge to MLflow writes an underscore for each letter that is not ASCII.
@@ -619,88 +632,3 @@ def run_verdict(run: Run) -> str:
         f"against the first base: {run_decision.word}: {run_decision.sentence}; "
         f"against the start of this stage: {sentence}"
     )
-
-
-def look_row(run: Run, *, step: int, full: bool, chosen_by: str | None = None) -> dict[str, float]:
-    """Numbers of the look at a step by tracker key.
-
-    Empty if there is no look.
-
-    Args:
-        run: The run.
-        step: Step of the look.
-        full: True for the numbers of every group, and the drift.
-        chosen_by: Key by which the best checkpoint is chosen; the row has it in any case.
-    """
-    if step not in run.comparisons:
-        return {}
-    always, seconds = chosen_by or "", run.seconds.get(step, 0.0)
-    trajectory = run.trajectory() if full or always else None
-    row = tracker_row(
-        run.headline[step],
-        seconds=seconds,
-        of=run.kept_of,
-        full=full,
-        trajectory=trajectory,
-        also=always,
-    )
-    drift = {
-        f"{PREFIX}/all/{name}": value
-        for name, value in drift_row(run.comparisons[step].drift or {}).items()
-    }
-    row |= {
-        key: value
-        for key, value in drift.items()
-        if math.isfinite(value) and (full or key == always)
-    }
-    if run.task is not None and (figure := run.task.at(step)) is not None:
-        row[_key_of(run.task)] = figure
-    if run.firsts:
-        # Only the first: the prefix may occur in the name of a category too.
-        prefix = f"{PREFIX}_{STAGE}/"
-        stage_row = tracker_row(
-            run.comparisons[step],
-            seconds=None,
-            full=full,
-            also=always.replace(prefix, f"{PREFIX}/", 1),
-        )
-        row |= {key.replace(f"{PREFIX}/", prefix, 1): value for key, value in stage_row.items()}
-    return row
-
-
-def _key_of(task: TaskFigure) -> str:
-    # Example: ``eval_forget/new_task_loss``.
-    return f"{PREFIX}/new_task_{tracker_name(task.name.removeprefix('eval_'))}"
-
-
-def composite_row(share: float, metrics: Mapping[str, float], name: str | None) -> dict[str, float]:
-    """Harmonic mean of the kept share and an evaluation metric.
-
-    As a row.
-
-    The kept share alone is highest for a model that has not learned anything.
-
-    Args:
-        share: The kept share, nan for none; values beyond 0 to 1 count as its end.
-        metrics: The evaluation.
-        name: Name of the metric, from 0 to 1 and higher for better; None for no composite.
-
-    Returns:
-        The row; empty without a share or a name.
-    """
-    if name is None or math.isnan(share):
-        return {}
-    share = min(max(share, 0.0), 1.0)
-    task = metrics.get(f"eval_{name.removeprefix('eval_')}")
-    if not isinstance(task, (int, float)) or not 0 <= task <= 1:
-        metric_names = ", ".join(
-            sorted(key.removeprefix("eval_") for key, value in metrics.items() if 0 <= value <= 1)
-        )
-        raise WatchError(
-            f"composite={name!r} is {'not in the evaluation' if task is None else task}; needed "
-            "a metric from 0 to 1, "
-            f"such as {metric_names or 'none of these'}"
-        )
-    return {
-        f"{PREFIX}/all/composite": 2 * task * share / (task + share) if task + share > 0 else 0.0
-    }

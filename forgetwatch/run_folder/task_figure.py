@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 from forgetwatch.visible_text import visible
 
@@ -77,6 +77,11 @@ class TaskFigure:
         stride = max(1, math.ceil((len(self.values) - 1) / (_KEPT - 1)))
         kept = self.values[:-1:stride] + self.values[-1:]
         return {"name": self.name, "values": [list(point) for point in kept], "broken": self.broken}
+
+    def until(self, step: int) -> Self:
+        """Figure without what came after a step."""
+        values = tuple(value for value in self.values if value[0] <= step)
+        return replace(self, values=values, broken=None)
 
     @property
     def falls(self) -> bool:

@@ -293,10 +293,7 @@ def _chunks(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
 
 
 def share_integers(ids: Sequence[int], shared: dict[int, int]) -> Ids:
-    """Share equal token ids: 8 bytes a token instead of 36.
-
-    8 bytes a token instead of 36.
-    """
+    """Share equal token ids: 8 bytes a token instead of 36."""
     return tuple(map(shared.setdefault, ids, ids))
 
 

@@ -225,8 +225,6 @@ class ForwardPass:
         """Halve batches until none returns too many logits.
 
         Processes that call together cannot halve later.
-
-        Processes that call together cannot halve later.
         """
         parts = (
             self.narrowed(batch.halves) if self._is_too_wide(batch) else [batch]

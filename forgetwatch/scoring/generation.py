@@ -254,8 +254,6 @@ class GeneratedItems:
 
         Columns of each sample of each item, by index in the probe; with `again`, sampled with other
         seeds.
-
-        `again`, sampled with other seeds.
         """
         first_seed = self.decoding.seed + (AGAIN if again else 0)
         answered = [number for number, encoded in enumerate(self._encoded) if not encoded.unscored]

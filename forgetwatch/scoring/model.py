@@ -255,8 +255,6 @@ def is_sharded(model: nn.Module) -> bool:
     """Do several processes hold parts of the model each?
 
     They must make the same number of calls: FSDP, ZeRO-3.
-
-    FSDP, ZeRO-3.
     """
     fsdp = any(map(_is_fsdp, model.modules()))
     # ZeRO-3 marks its weights with `ds_id`; those of FSDP 2 and of tensor parallelism are DTensors.

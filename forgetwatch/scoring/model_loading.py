@@ -352,8 +352,6 @@ def non_finite(parts: Iterable[torch.Tensor]) -> str:
     """Describe the values of a tensor's parts that are not finite.
 
     As ``NaN (3 of 4,096 values)``; empty if all are finite.
-
-    Empty if all are.
     """
     nans = infinities = size = 0
     for part in parts:

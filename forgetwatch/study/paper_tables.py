@@ -33,8 +33,6 @@ def rows(study: Study, stage: str, rate: Rate) -> list[list[str]]:
     """Rows of the table of a stage.
 
     A category's name and the text of each pair, in one order in all stages.
-
-    A category's name and the text of each pair, in one order in all stages.
     """
     pairs = study.of_stage(stage)
     of_pairs = [pair.values(rate) for pair in pairs]

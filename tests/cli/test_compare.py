@@ -61,10 +61,10 @@ from forgetwatch.comparing.flips import flips
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import trajectory_of
 from forgetwatch.errors import ScoringError, SnapshotError
+from forgetwatch.follow.follower import Follower, FollowSettings
 from forgetwatch.measures.aligned import snapshot_bits
 from forgetwatch.measures.known_items import KNOWN
 from forgetwatch.report.flip_list import flip_lines
-from forgetwatch.run.follow import Follower, FollowSettings
 from forgetwatch.scoring.encoding import encode
 from forgetwatch.scoring.model_loading import load_model
 from forgetwatch.scoring.scorer import Scorer
@@ -216,11 +216,11 @@ def test_a_second_measurement_is_counted_as_noise(run: Run, tmp_path: Path) -> N
         outcomes(tmp_path, "n.csv", [1, 0, 0, 0]),
     )
     after = outcomes(tmp_path, "a.csv", [0, 0, 0, 1])
-    done = run(before, after, "--null", again, "--json", "-")
+    done = run(before, after, "--repeat", again, "--json", "-")
     whole = json.loads(done.stdout)["groups"][0]
     assert (whole["forgotten"], whole["null_lost"], whole["null_gained"]) == (2, 1, 0)
-    assert "1 had another result" in run(before, after, "--null", again, "--detail").stdout
-    refused = run(before, after, "--null", outcomes(tmp_path, "o.csv", [1], task=["other"]))
+    assert "1 had another result" in run(before, after, "--repeat", again, "--detail").stdout
+    refused = run(before, after, "--repeat", outcomes(tmp_path, "o.csv", [1], task=["other"]))
     assert (refused.status, "no item of b" in refused.stderr) == (1, True)
 
 
@@ -355,7 +355,7 @@ NAMES = {
 }
 ITEMS = 60
 MANY = range(8)
-PAPER = ("--chance", "paper-compat", "--null", "base.parquet")
+PAPER = ("--chance", "paper-compat", "--repeat", "base.parquet")
 
 
 @pytest.fixture(params=NAMES, ids=list(NAMES))
@@ -923,7 +923,7 @@ def test_callback_compare_and_follow_count_the_same(tmp_path: Path, command: Run
     assert (whole["forgotten"], whole["gained"]) == (looks[4].forgotten, looks[4].gained)
     follower = Follower(str(out), items, FollowSettings(base=str(base), once=True, poll=0.05))
     follower.follow()
-    followed = {step: one.all for step, one in follower.watch.comparisons.items() if step > 0}
+    followed = {step: one.all for step, one in follower.run.comparisons.items() if step > 0}
     assert {step: (one.forgotten, one.gained) for step, one in followed.items()} == {
         step: (looks[step].forgotten, looks[step].gained) for step in (2, 4)
     }

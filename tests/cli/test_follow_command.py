@@ -8,8 +8,9 @@ import saved_runs as runs
 from commands import Run
 from support import probe
 
+from forgetwatch.follow.follower import Follower
+from forgetwatch.follow.queue import CheckpointQueue
 from forgetwatch.report import html
-from forgetwatch.run.follow import CheckpointQueue, Follower
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ import os, signal
 from forgetwatch.cli import main
 from forgetwatch.errors import ScoringError
 from forgetwatch.cli import score as score_command
-from forgetwatch.scoring import model_loading as loading
+from forgetwatch.scoring import cached_score
 from forgetwatch.scoring import scorer
 def refuse(*given, **named):
     raise ScoringError("no model today")
@@ -45,7 +45,7 @@ def die(*given, **named):
     os.kill(os.getpid(), signal.SIGKILL)
 if os.environ["RANK"] == os.environ["FAILS"]:
     place, name = os.environ["AT"].split()
-    places = {"checkpoints": loading, "Scorer": scorer.Scorer, "score_command": score_command}
+    places = {"cached_score": cached_score, "Scorer": scorer.Scorer, "score_command": score_command}
     setattr(places[place], name, globals()[os.environ["ACT"]])
 main()
 """
@@ -147,7 +147,7 @@ def test_accelerate_launch_shares_the_items_too(saved: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "fails"),
     [
-        ("checkpoints load_model", "1"),
+        ("cached_score load_model", "1"),
         ("Scorer score", "0"),
         ("Scorer score", "1"),
         ("score_command _print_result", "1"),  # when the other is done

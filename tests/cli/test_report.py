@@ -204,10 +204,9 @@ def test_stages_are_shown_as_a_matrix(tmp_path: Path) -> None:
 def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Output of a training of TRL with the callback, which writes the card of TRL's own README."""
     folder = tmp_path_factory.mktemp("card") / "tuned"
-    watch = ForgetWatchCallback(
-        probe(40, norm="bytes"), every=2, max_overhead=None, drift=False, model_card=True
-    )
+    watch = ForgetWatchCallback(probe(40, norm="bytes"), every=2, max_overhead=None)
     trainer(folder, steps=4, callbacks=[watch], save_strategy="steps", save_steps=2).train()
+    assert CliRunner().invoke(app, ["report", str(folder), "--model-card"]).exit_code == 0
     return folder
 
 

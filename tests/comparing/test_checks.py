@@ -197,7 +197,7 @@ def test_sides_that_were_decided_by_unlike_norms_are_refused_and_logs_of_other_t
     ):
         compare(before=by_sum, after=by_bytes)
     with pytest.raises(MismatchError, match="by the norm"):
-        compare(before=by_sum, after=by_sum, null=by_bytes)
+        compare(before=by_sum, after=by_sum, repeat=by_bytes)
     log = replace(by_bytes, meta={**by_bytes.meta, "tool": "lm-evaluation-harness"})
     assert "norms of the score that decides differ" in " ".join(
         compare(before=by_sum, after=log).notes
@@ -405,4 +405,4 @@ def test_a_second_measurement_of_other_questions_is_refused() -> None:
     with pytest.raises(
         MismatchError, match="has no item of snapshot; the null is the same weights measured again"
     ):
-        compare(before=before, after=before, null=other)
+        compare(before=before, after=before, repeat=other)

@@ -22,7 +22,7 @@ from scipy import stats
 from support import decided, snapshot
 
 from forgetwatch import Snapshot, compare, save_snapshot
-from forgetwatch.comparing import comparison as module
+from forgetwatch.comparing import frames as module
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.frames import frame
 from forgetwatch.comparing.groups import group_values
@@ -185,11 +185,11 @@ def test_the_null_needs_as_many_samples_and_counts_its_items() -> None:
     once = {"item_id": ["1", "2"], "content_hash": ["A", "B"]}
     double, single = snapshot([True] * 4, **twice), snapshot([True, False], **once)
     with pytest.raises(MismatchError, match="the null has 1 samples per item and snapshot has 2"):
-        compare(before=double, after=double, null=single)
+        compare(before=double, after=double, repeat=single)
     first = snapshot([False], item_id=["1"], content_hash=["A"])
-    whole = compare(before=single, after=single, null=first).all
+    whole = compare(before=single, after=single, repeat=first).all
     assert (whole["null_n"], whole["null_lost"], whole["null_gained"]) == (1, 1, 0)
-    nothing = compare(before=single, after=single, null=snapshot([None, None], **once))
+    nothing = compare(before=single, after=single, repeat=snapshot([None, None], **once))
     assert nothing.all["null_lost"] is None
     assert any("no scored item" in note for note in nothing.notes)
 
@@ -197,10 +197,10 @@ def test_the_null_needs_as_many_samples_and_counts_its_items() -> None:
 def test_a_null_of_another_step_is_refused() -> None:
     early, late = (snapshot([True], meta={"model": "m", "step": step}) for step in (0, 5))
     with pytest.raises(MismatchError, match="measured at step 5"):
-        compare(before=early, after=late, null=late)
+        compare(before=early, after=late, repeat=late)
     moved = snapshot([True], meta={"model": "elsewhere", "step": 0})
     assert any(
-        "another model" in note for note in compare(before=early, after=late, null=moved).notes
+        "another model" in note for note in compare(before=early, after=late, repeat=moved).notes
     )
 
 

@@ -125,7 +125,7 @@ def test_of_few_known_items_the_right_answers_are_judged_and_do_not_fail_without
     assert (knowledge.of, knowledge.answer) == ("its right answers", "INCONCLUSIVE")
     assert knowledge.interval is not None
     assert knowledge.interval[0] > 0.05
-    few = decide(compare(before=before, after=after, null=before)).leg("knowledge")
+    few = decide(compare(before=before, after=after, repeat=before)).leg("knowledge")
     assert few is not None
     assert few.answer == "INCONCLUSIVE"  # fewer than 300 were measured twice
 
@@ -142,7 +142,7 @@ def test_right_answers_lost_beyond_noise_fail_where_the_base_was_measured_twice(
     )
     alone, twice = (
         decide(compare(before=before, after=after)),
-        decide(compare(before=before, after=after, null=before)),
+        decide(compare(before=before, after=after, repeat=before)),
     )
     assert (alone.word, alone.next) == ("NOT CLEAR", "measure twice")
     assert "score the base twice" in alone.sentence

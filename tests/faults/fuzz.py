@@ -39,7 +39,7 @@ from forgetwatch.probes.categories import Categories
 from forgetwatch.probes.checking import check_probe
 from forgetwatch.probes.named import load_probe
 from forgetwatch.readers.mapping import ColumnMap, read_mapped
-from forgetwatch.run.drift import read_completions
+from forgetwatch.run.completions import read_completions
 
 ADDRESS_SPACE = 6 * 2**30
 """Bytes of address space of the child."""
@@ -187,7 +187,7 @@ _OPTIONS = {
         "--no-worse-than": ("2%", "200%", "nan"),
         "--json": ("-", "out.json", "no/such/out.json", "/dev/null"),
         "-o": ("out.html", "out.md", "out.csv", "out.json", "out.xyz", "/dev/full"),
-        "--null": ("FILE",),
+        "--repeat": ("FILE",),
         "--categories": ("CATEGORIES", "/dev/zero"),
         "--target": ("TARGET", "eval_loss"),
         "--probe": ("PROBE",),

@@ -35,8 +35,8 @@ from tool_logs import (
 
 from forgetwatch import Item, Probe, Snapshot, save_snapshot
 from forgetwatch.files.table_files import KEY, write_table
-from forgetwatch.run.drift import SCHEMA as COMPLETIONS
-from forgetwatch.run.drift import Completions, Reading, save_completions
+from forgetwatch.run.completions import SCHEMA as COMPLETIONS
+from forgetwatch.run.completions import Completions, Reading, save_completions
 from forgetwatch.snapshot import FORMAT, SCHEMA
 
 Rng = random.Random

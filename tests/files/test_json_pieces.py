@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import rows
+from forgetwatch.files import json_pieces
 from forgetwatch.files.json_pieces import Document, first_object, spans
 from forgetwatch.files.rows import json_lines
 
@@ -49,7 +49,7 @@ def test_a_document_is_the_same_in_pieces_and_at_once(
     value: Any, chunk: int, indent: int | None, ascii_only: bool
 ) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "_CHUNK", chunk)
+        patch.setattr(json_pieces, "CHUNK", chunk)
         path = Path(folder) / "a.json"
         path.write_text(
             json.dumps(value, indent=indent, ensure_ascii=ascii_only),
@@ -75,7 +75,7 @@ def test_a_cut_document_is_refused_in_pieces_and_at_once(
     content = json.dumps(value).encode()
     content = content[: data.draw(st.integers(0, len(content) - 1))]
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "_CHUNK", chunk)
+        patch.setattr(json_pieces, "CHUNK", chunk)
         path = Path(folder) / "a.json"
         path.write_bytes(content)
         for read in (in_pieces, Document.value):
@@ -147,15 +147,15 @@ def test_the_first_object_of_a_file_is_found_in_every_layout(
     assert first_object(path) == found
 
 
-SMALL = rows._SMALL
+SMALL = json_pieces._SMALL
 
 
 def picked(data: bytes, wanted: Collection[str]) -> dict[str, Any]:
     """The picked members, which a small and a large object must give alike."""
     # Spaces make an object large, so that it is stepped through.
     large = data[:1] + b" " * SMALL + data[1:]
-    stepped = rows.pick(large, 0, len(large), wanted)
-    assert rows.pick(data, 0, len(data), wanted) == stepped
+    stepped = json_pieces.pick(large, 0, len(large), wanted)
+    assert json_pieces.pick(data, 0, len(data), wanted) == stepped
     return stepped
 
 
@@ -216,14 +216,14 @@ def test_a_cut_or_damaged_text_is_a_value_error_or_read(data: st.DataObject) -> 
 )
 def test_an_error_names_its_cause(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        rows.pick(text.encode(), 0, SMALL + 1, ("a",))
+        json_pieces.pick(text.encode(), 0, SMALL + 1, ("a",))
 
 
 def test_skipped_members_use_no_memory() -> None:
     events = '[{"tokens": [1, 2, 3], "text": "\\u00e4"}, [], {}]'
     data = ('{"events": [' + ",".join([events] * 20_000) + '], "id": 3}').encode()
     tracemalloc.start()
-    assert rows.pick(data, 0, len(data), ("id",)) == {"id": 3}
+    assert json_pieces.pick(data, 0, len(data), ("id",)) == {"id": 3}
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**18

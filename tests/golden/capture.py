@@ -65,8 +65,8 @@ def _pair(name: str) -> tuple[str, str]:
 COMPARISONS = {
     "choices": Case(
         ("base.parquet", "tuned.parquet"),
-        ("--probe", "colours.jsonl", "--null", "again.parquet"),
-        {"null": "again.parquet"},
+        ("--probe", "colours.jsonl", "--repeat", "again.parquet"),
+        {"repeat": "again.parquet"},
         ("--probe", "colours.jsonl"),
         gates=(
             ("--no-worse-than", "2%"),
@@ -82,8 +82,8 @@ COMPARISONS = {
     "letters": Case(_pair("letters"), gates=(("--no-worse-than", "2%", "--tolerance", "5%"),)),
     "written": Case(
         _pair("written"),
-        ("--probe", "written.jsonl", "--null", "written-again.parquet"),
-        {"null": "written-again.parquet"},
+        ("--probe", "written.jsonl", "--repeat", "written-again.parquet"),
+        {"repeat": "written-again.parquet"},
         ("--probe", "written.jsonl"),
     ),
     "passages": Case(_pair("mixed"), gates=(("--fail-if", "bits_per_byte_change>0.01"),)),

@@ -677,7 +677,7 @@ def verdicts(items: int, samples: int, *, loss: float, seed: int) -> Counter[str
 def test_an_unchanged_model_does_not_fail_because_it_sampled_again(
     items: int, samples: int
 ) -> None:
-    """Not never: with 500 items and one sample 1.5 in 1,000 such runs fail (benchmarks/gates.py)."""
+    """Not never: with 500 items and one sample 1.5 in 1,000 such runs fail."""
     found = verdicts(items, samples, loss=0.0, seed=11)
     assert found["PASS"] + found["INCONCLUSIVE"] == RUNS
 

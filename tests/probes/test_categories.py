@@ -14,7 +14,7 @@ import pytest
 from support import snapshot
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, compare, load_probe
-from forgetwatch.errors import ProbeError, WatchError
+from forgetwatch.errors import ProbeError
 from forgetwatch.probe import combine, read_probe
 from forgetwatch.probes.categories import Categories, paper_category
 from forgetwatch.probes.named import load_tasks
@@ -169,7 +169,7 @@ def test_named_probes_are_categories_and_the_base_keeps_its_own(tmp_path: Path) 
         ("sums", "sums"),
         ("own", "own"),
     }
-    callback = ForgetWatchCallback(probes={"base": "demo", "sums": path})
+    callback = ForgetWatchCallback({"base": "demo", "sums": path})
     assert {item.category for item in callback.probe} == {*(item.category for item in demo), "sums"}
 
 
@@ -197,10 +197,8 @@ def test_what_cannot_be_evaluated_together_or_is_missing_is_refused(tmp_path: Pa
     letters = Probe(
         [Item(id="1", task="x", prompt="Q", choices=[" a", " b"], answer=0)], scoring="letters"
     )
-    with pytest.raises(ProbeError, match=r"probes: .*needed choices that are scored in one way"):
+    with pytest.raises(ProbeError, match=r"probe: .*needed choices that are scored in one way"):
         load_tasks({"base": "demo", "letters": letters})
-    with pytest.raises(WatchError, match="probe and probes: needed one of them"):
-        ForgetWatchCallback("demo", probes={"base": "demo"})
 
 
 def test_a_name_after_an_initial_is_no_letter() -> None:

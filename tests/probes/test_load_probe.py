@@ -34,12 +34,8 @@ def test_an_unknown_name_is_refused_with_the_closest_one(name: str, near: str) -
         load_probe(name)
 
 
-def test_a_number_of_items_is_refused_with_the_command_that_makes_such_a_file() -> None:
-    with pytest.raises(
-        ProbeError,
-        match=r"use 60 items .*`forgetwatch probe build standard --limit 60 -o few.jsonl`",
-    ):
-        load_probe("standard:60")
+def test_a_number_behind_a_name_takes_the_first_items() -> None:
+    assert list(load_probe("standard:60")) == list(load_probe("standard"))[:60]
 
 
 def test_the_world_is_deterministic_and_subjects_are_distinct() -> None:

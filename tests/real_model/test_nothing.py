@@ -58,7 +58,7 @@ def test_at_learning_rate_zero_nothing_changes_and_every_curve_is_flat(
     run = train(tmp_path / "run", steps=3, rate=0.0, callbacks=[callback], report_to="tensorboard")
     assert callback.watch is not None
     for step in (1, 2, 3):
-        whole = callback.watch.comparisons[step].all
+        whole = callback.watch.run.comparisons[step].all
         assert (whole.n, whole.forgotten, whole.gained) == (60, 0, 0)
         assert whole["log_score_change"] == 0
         assert whole["log_score_change_interval"] == (0, 0)
@@ -87,8 +87,8 @@ def test_the_callback_leaves_the_weights_and_random_states_as_they_would_be(
     callback = ForgetWatchCallback(load_probe("standard").head(30), every=1)
     without, watched = trained("a"), trained("b", callback)
     assert callback.watch is not None
-    assert sorted(callback.watch.comparisons) == [0, 1, 2]
-    last = callback.watch.comparisons[2].all
+    assert sorted(callback.watch.run.comparisons) == [0, 1, 2]
+    last = callback.watch.run.comparisons[2].all
     assert last["log_score_before"] != last["log_score_after"]
     assert len(without[1]) == 2
     assert watched[:2] == without[:2]

@@ -64,7 +64,7 @@ def known(*, tilt: float, items: int = 300, meta: dict[str, Any] | None = None) 
         }
         right = (moved.argmax(axis=1) == 0).tolist()
         sides.append(snapshot(right, meta=meta, choice_logprobs=np.log(shares).tolist(), **columns))
-    return compare(before=sides[0], after=sides[1], null=sides[0])
+    return compare(before=sides[0], after=sides[1], repeat=sides[0])
 
 
 def test_a_loss_of_knowledge_is_told_in_one_currency() -> None:

@@ -503,7 +503,7 @@ def show(name: str) -> Shown:
         run = Run(probe(), "nowhere")
         for at in range(2, len(made) + 1):
             run.note(case.guard.findings(trajectory_of(made[:at], planned=LOOKS)))
-        trajectory = replace(trajectory_of(made, planned=LOOKS), findings=run.findings)
+        trajectory = replace(trajectory_of(made, planned=LOOKS), findings=run.state.findings)
         comparison = trajectory.comparisons[-1]
     table = printed(first_lines(first_table(comparison, trajectory=trajectory), comparison.notes))
     outputs = {

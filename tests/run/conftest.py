@@ -6,8 +6,8 @@ import pytest
 from short_looks import no_picture
 
 from forgetwatch.report import html
-from forgetwatch.run import callback, schedule
-from forgetwatch.run import known_baseline as trial
+from forgetwatch.run import questions, schedule
+from forgetwatch.run import trial_run as trial
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,7 @@ def floor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         schedule, "LOOKS_SECONDS", 0.0
     )  # or every look of a tiny training would fit
     if request.node.get_closest_marker("usual_floor") is None:
-        for module in (schedule, callback, trial):
+        for module in (schedule, questions, trial):
             monkeypatch.setattr(module, "FEWEST_ITEMS", 250)
 
 

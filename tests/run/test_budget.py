@@ -14,14 +14,14 @@ from support import model, probe, tokenizer, trained, trainer
 from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, compare, load_snapshot, score
-from forgetwatch.run import callback, trackers
-from forgetwatch.run import callback as callback_module
+from forgetwatch.run import look as look_module
+from forgetwatch.run import look_rows, training
 from forgetwatch.run import schedule as budget
-from forgetwatch.run import watch as watch_module
-from forgetwatch.run.callback import step_tokens
+from forgetwatch.run import start as start_module
+from forgetwatch.run.look import LookScorer
 from forgetwatch.run.schedule import (
     Budget,
-    Decision,
+    LookPlan,
     Schedule,
     Trial,
     decide_start,
@@ -30,6 +30,7 @@ from forgetwatch.run.schedule import (
     last_timed_step,
     start_seconds,
 )
+from forgetwatch.run.trainer import step_tokens
 from forgetwatch.run.watch import Watch
 from forgetwatch.run_folder.folder import RunFolder
 
@@ -43,9 +44,11 @@ TINY = 1e-6
 @pytest.fixture(autouse=True)
 def rows_with_items(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add the number of items to every row: the point of a curve shows over how many it is."""
-    row = trackers.tracker_row
+    row = look_rows.tracker_row
     monkeypatch.setattr(
-        trackers, "tracker_row", lambda look, **options: {**row(look, **options), ITEMS: look.all.n}
+        look_rows,
+        "tracker_row",
+        lambda look, **options: {**row(look, **options), ITEMS: look.all.n},
     )
 
 
@@ -59,8 +62,8 @@ TRIAL = Trial(question=0.01, token=0.001)
 
 def started(
     *, trial: Trial = TRIAL, steps: int = 10_000, looks: int = 10, **other: Any
-) -> Decision:
-    """Decision before the baseline: .01 s a question, 1 s a step unless told otherwise."""
+) -> LookPlan:
+    """LookPlan before the baseline: .01 s a question, 1 s a step unless told otherwise."""
     schedule = Schedule.make(None, max_steps=steps)
     schedule = replace(schedule, steps=frozenset(range(0, looks * 10, 10)) | {steps})
     given = {"probe": probe(2000), "step_tokens": 333.4, "schedule": schedule}
@@ -70,18 +73,18 @@ def started(
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, Decision()),  # 20.6 s at the start, 200 of 10,000 s
-        ({"overhead": 0.019}, Decision(items=1000)),
-        ({"steps": 500}, Decision(items=250, looks=4)),  # 2.5 s a look, 10 of 500 s
-        ({"steps": 100, "looks": 9}, Decision(items=250, looks=3)),
-        ({"step_tokens": None}, Decision()),
-        ({"items": 300, "steps": 500}, Decision(items=300, looks=3)),
-        ({"items": 300}, Decision(items=300)),
-        ({"items": 2000, "steps": 500}, Decision(looks=3)),
+        ({}, LookPlan()),  # 20.6 s at the start, 200 of 10,000 s
+        ({"overhead": 0.019}, LookPlan(items=1000)),
+        ({"steps": 500}, LookPlan(items=250, looks=4)),  # 2.5 s a look, 10 of 500 s
+        ({"steps": 100, "looks": 9}, LookPlan(items=250, looks=3)),
+        ({"step_tokens": None}, LookPlan()),
+        ({"items": 300, "steps": 500}, LookPlan(items=300, looks=3)),
+        ({"items": 300}, LookPlan(items=300)),
+        ({"items": 2000, "steps": 500}, LookPlan(looks=3)),
     ],
 )
 def test_items_and_looks_are_decided_before_the_baseline(
-    given: dict[str, Any], expected: Decision
+    given: dict[str, Any], expected: LookPlan
 ) -> None:
     assert started(**given) == expected
 
@@ -91,13 +94,13 @@ def test_all_looks_of_a_short_run_together_may_take_a_minute(
     monkeypatch: pytest.MonkeyPatch, seconds: float, kept: int | None
 ) -> None:
     monkeypatch.setattr(budget, "LOOKS_SECONDS", seconds)
-    assert started(steps=100, looks=9, items=250) == Decision(items=250, looks=kept)  # 2.5 s a look
+    assert started(steps=100, looks=9, items=250) == LookPlan(items=250, looks=kept)  # 2.5 s a look
 
 
 @pytest.mark.usual_floor
 def test_a_run_has_at_least_500_items_and_a_second_measurement_of_50() -> None:
-    assert started(overhead=TINY) == Decision(items=500, looks=3)
-    baseline, again, half = 3.0 + 5.0, 3.0 + budget.HALVES * 0.5, Decision(items=500)
+    assert started(overhead=TINY) == LookPlan(items=500, looks=3)
+    baseline, again, half = 3.0 + 5.0, 3.0 + budget.HALVES * 0.5, LookPlan(items=500)
     trial = replace(TRIAL, begin=3.0)
     assert start_seconds(trial, probe(2000), half) == pytest.approx(baseline + again)
     assert start_seconds(trial, probe(2000), half, again=2) == pytest.approx(baseline + 2 * again)
@@ -116,18 +119,18 @@ def test_the_start_takes_a_minute_or_two_hundredths_of_the_training(
 
 
 @pytest.mark.parametrize(
-    ("each", "made"), [(0.15, Decision(items=250)), (0.3, Decision(items=250, step=10, looks=6))]
+    ("each", "made"), [(0.15, LookPlan(items=250)), (0.3, LookPlan(items=250, step=10, looks=6))]
 )
-def test_looks_are_dropped_if_they_take_longer_than_they_may(each: float, made: Decision) -> None:
+def test_looks_are_dropped_if_they_take_longer_than_they_may(each: float, made: LookPlan) -> None:
     """Ten looks are left of a training of 100 s, of which two may go to looks; so far one of .1 s was taken."""
     schedule = Schedule.make([*range(10, 101, 9)], max_steps=100)
     schedule = replace(schedule, required=frozenset({0, 100}), is_default=True)
     plan = Budget(schedule, overhead=0.02, items=None)
-    plan.follow(Decision(items=250))
+    plan.follow(LookPlan(items=250))
     plan.set_out(0)
     plan.clock._steps = [1.0]
     assert plan.is_to_check(10)
-    assert plan.check(Decision(items=250), step=10, each=each, spent=0.1) == made
+    assert plan.check(LookPlan(items=250), step=10, each=each, spent=0.1) == made
     assert not plan.is_to_check(10)
 
 
@@ -153,8 +156,8 @@ def test_a_passage_has_the_price_of_its_text_wherever_it_stands() -> None:
     texts = [Item(id=f"p{n}", task="t", prompt="", choices=("w" * 100,)) for n in range(60)]
     for items in ([*questions, *texts], [*texts[:20], *questions, *texts[20:]]):
         # A passage is worth ten questions.
-        assert evaluated_worth(Probe(items), Decision()) == pytest.approx(600 + 60 * 10)
-    assert evaluated_worth(Probe([*texts, *questions]), Decision(items=70)) == pytest.approx(610)
+        assert evaluated_worth(Probe(items), LookPlan()) == pytest.approx(600 + 60 * 10)
+    assert evaluated_worth(Probe([*texts, *questions]), LookPlan(items=70)) == pytest.approx(610)
 
 
 def test_generated_answers_are_left_out_before_any_other_item() -> None:
@@ -168,16 +171,16 @@ def test_generated_answers_are_left_out_before_any_other_item() -> None:
     assert generated_items(items) == 800
     trial = Trial(question=0.002, token=0.001, answer=0.01)  # 2 and 8 s a look
 
-    def decided(overhead: float) -> Decision:
+    def decided(overhead: float) -> LookPlan:
         return started(trial=trial, probe=items, steps=1000, looks=4, overhead=overhead)
 
-    assert decided(0.9) == Decision()
-    assert decided(0.02) == Decision(generates=False)
-    assert decided(TINY) == Decision(
+    assert decided(0.9) == LookPlan()
+    assert decided(0.02) == LookPlan(generates=False)
+    assert decided(TINY) == LookPlan(
         generates=False, looks=3
     )  # 500 and 1,000 items have too few others
     slow = replace(trial, answer=0.3)  # of which a start with all answers would take minutes
-    assert started(trial=slow, probe=items, steps=1000, looks=4) == Decision(generates=False)
+    assert started(trial=slow, probe=items, steps=1000, looks=4) == LookPlan(generates=False)
 
 
 @pytest.mark.parametrize(
@@ -385,12 +388,12 @@ def test_a_run_that_stops_before_the_decision_logs_its_start(tmp_path: Path) -> 
 def test_a_decision_that_fails_leaves_all_items_and_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def failing(*_: Any, **__: Any) -> Decision:
+    def failing(*_: Any, **__: Any) -> LookPlan:
         raise ValueError("no budget")
 
     monkeypatch.setattr(budget.Budget, "check", failing)
     monkeypatch.setattr(
-        callback_module, "step_tokens", lambda *_: None
+        start_module, "step_tokens", lambda *_: None
     )  # a predicted training is not checked
     run = trained(
         tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=20
@@ -408,15 +411,15 @@ def test_a_named_baseline_is_cut_with_the_look_at_the_start(tmp_path: Path) -> N
     watch = ForgetWatchCallback(probe(300), baseline=named, max_overhead=TINY)
     run = trained(tmp_path / "b", callbacks=[watch], steps=20)
     assert curve(run)[0] == (0, 250)
-    assert {look.all.n for look in watch.watch.comparisons.values()} == {250}
-    assert watch.watch.run.planned == 4  # the look at the start counts
+    assert {look.all.n for look in watch.watch.run.comparisons.values()} == {250}
+    assert watch.watch.run.state.planned == 4  # the look at the start counts
 
 
 def test_the_look_after_an_early_stop_uses_the_evaluation_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    look = Watch.take
+    look = LookScorer.take
 
     @contextmanager
     def weights(optimizer: Any) -> Iterator[None]:
@@ -425,12 +428,12 @@ def test_the_look_after_an_early_stop_uses_the_evaluation_weights(
         yield
         order.append("train")
 
-    def noted(self: Watch, network: Any, tok: Any, *, step: int, **options: Any) -> Any:
+    def noted(self: LookScorer, network: Any, tok: Any, *, step: int, **options: Any) -> Any:
         order.append(f"look {step}")
         return look(self, network, tok, step=step, **options)
 
-    monkeypatch.setattr(callback, "evaluation_weights", weights)
-    monkeypatch.setattr(Watch, "take", noted)
+    monkeypatch.setattr(training, "evaluation_weights", weights)
+    monkeypatch.setattr(LookScorer, "take", noted)
     watch = ForgetWatchCallback(probe(), every=100, max_overhead=None)
     trainer(tmp_path, callbacks=[watch, At(4, stop)]).train()
     assert order == ["look 0", "eval", "look 4", "train"]
@@ -440,14 +443,14 @@ def test_the_look_after_an_early_stop_uses_the_evaluation_weights(
 def test_the_second_measurement_takes_50_items_and_500_if_one_of_them_flips(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flips: int | None, twice: int
 ) -> None:
-    monkeypatch.setattr(watch_module, "differing", lambda first, again: flips)
+    monkeypatch.setattr(look_module, "differing", lambda first, again: flips)
     items: Probe = probe(520)
     watch = ForgetWatchCallback(items, max_overhead=None)
     trainer(tmp_path, callbacks=[watch], steps=1).train()
     null = load_snapshot(tmp_path / "_forgetwatch" / "null.parquet")
     assert list(null.texts("item_id")) == [item.id for item in items][:twice]
-    assert watch.watch.comparisons[1].all.n == 520
-    assert watch.watch.comparisons[1].all["null_n"] == twice
+    assert watch.watch.run.comparisons[1].all.n == 520
+    assert watch.watch.run.comparisons[1].all["null_n"] == twice
     assert Trajectory.from_run(tmp_path).comparisons[1].all["null_n"] == twice
 
 
@@ -464,10 +467,14 @@ def test_a_probe_in_the_order_of_its_categories_is_cut_to_a_fair_part(tmp_path: 
     assert curve(run)[-1] == (12, 250)
     assert all(
         look.by("category")[name].n >= 120
-        for look in watch.watch.comparisons.values()
+        for look in watch.watch.run.comparisons.values()
         for name in "ab"
     )
-    assert watch.watch.comparisons[0].all.forgotten == watch.watch.comparisons[0].all.gained == 0
+    assert (
+        watch.watch.run.comparisons[0].all.forgotten
+        == watch.watch.run.comparisons[0].all.gained
+        == 0
+    )
     again = Watch(items, tmp_path, resume=True)
     assert again.look(model(tokenizer()), tokenizer(), step=20).all.n == 250
 
@@ -503,8 +510,8 @@ def test_a_training_begun_without_a_watch_drops_looks_after_its_first_steps(tmp_
         trained(tmp_path, callbacks=[At(7, interrupt)], **options)
     watch = ForgetWatchCallback(probe(300), max_overhead=TINY, baseline=named)
     trained(tmp_path, callbacks=[watch], **options, resume=True)
-    assert {one.all.n for one in watch.watch.comparisons.values()} == {300}
-    assert sorted(watch.watch.comparisons) == [-1, 5, 10, 30]
+    assert {one.all.n for one in watch.watch.run.comparisons.values()} == {300}
+    assert sorted(watch.watch.run.comparisons) == [-1, 5, 10, 30]
 
 
 @pytest.mark.parametrize(
@@ -530,7 +537,7 @@ def test_a_late_baseline_ends_with_the_slices_that_are_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(budget, "_SLICE_SECONDS", 1e-9)  # slices of a probe that takes no minutes
-    monkeypatch.setattr(callback_module, "start_seconds", lambda *_, **__: 1e-3)
+    monkeypatch.setattr(start_module, "start_seconds", lambda *_, **__: 1e-3)
     callback = ForgetWatchCallback(by_category())
     trained(tmp_path, callbacks=[callback], steps=4, save_strategy="steps", save_steps=2)
     run = callback.watch.run
@@ -547,7 +554,7 @@ def test_a_late_baseline_without_a_bound_is_measured_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(budget, "_SLICE_SECONDS", 1e-9)
-    monkeypatch.setattr(callback_module, "start_seconds", lambda *_, **__: 1e-3)
+    monkeypatch.setattr(start_module, "start_seconds", lambda *_, **__: 1e-3)
     callback = ForgetWatchCallback(by_category(), max_overhead=None)
     trained(tmp_path, callbacks=[callback], steps=2)
     assert callback.watch.run.items is None
@@ -559,7 +566,7 @@ def test_a_baseline_in_slices_is_that_of_the_whole_and_so_are_its_looks(
 ) -> None:
     words, asked = tokenizer(), probe(250)
     network, watch = model(words), Watch(asked, tmp_path)
-    watch.announce(45.0)  # two slices
+    watch._looks.announce(45.0)  # two slices
     watch.look(network, words, step=0)
     watch.look(network, words, step=5)
     folder = tmp_path / "_forgetwatch"

@@ -37,12 +37,14 @@ from forgetwatch import (
 from forgetwatch.comparing.trajectory import trajectory_of
 from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
 from forgetwatch.probe import combine
-from forgetwatch.run import callback
-from forgetwatch.run.callback import default_probe, evaluation_weights, held_out, resume_checkpoint
-from forgetwatch.run.callback import token_budget as _token_budget
+from forgetwatch.run import questions
+from forgetwatch.run.look import LookScorer
+from forgetwatch.run.look_rows import composite_row
+from forgetwatch.run.questions import default_probe, held_out
 from forgetwatch.run.run_output import checked_command
-from forgetwatch.run.trackers import composite_row
-from forgetwatch.run.watch import Watch
+from forgetwatch.run.state import LookPlan, stored_plan
+from forgetwatch.run.trainer import evaluation_weights, resume_checkpoint
+from forgetwatch.run.trainer import token_budget as _token_budget
 from forgetwatch.run_folder.folder import RunFolder
 from forgetwatch.scoring.scorer import Scorer
 
@@ -239,7 +241,7 @@ def test_the_look_after_an_early_stop_goes_to_files_only(tmp_path: Path) -> None
     callback = ForgetWatchCallback(probe(), every=100)
     run = trained(tmp_path, callbacks=[callback, At(4, stop)])
     assert sorted(curve(run)) == [0]
-    assert sorted(callback.watch.comparisons) == [0, 4]
+    assert sorted(callback.watch.run.comparisons) == [0, 4]
     assert (tmp_path / "_forgetwatch" / "step-000004.parquet").is_file()
 
 
@@ -254,7 +256,7 @@ def test_a_second_train_is_a_run_of_its_own_with_the_first_baseline(
     assert first.null is not None
     capsys.readouterr()
     for number in (1, 2):
-        last = callback.watch.comparisons[6].all
+        last = callback.watch.run.comparisons[6].all
         run.train()
         again = callback.watch.run
         assert again.folder.run != first.folder.run
@@ -291,7 +293,7 @@ def test_a_retry_from_step_0_is_the_same_run_if_its_weights_are(
         run.train()
     run.remove_callback(breaks)
     assert callback.watch is not None
-    first, lost = callback.watch.run, callback.watch.comparisons[3].all
+    first, lost = callback.watch.run, callback.watch.run.comparisons[3].all
     if not moved:
         run.model.load_state_dict(model(tokenizer()).state_dict())
     run.train()
@@ -305,14 +307,14 @@ def test_a_retry_from_step_0_is_the_same_run_if_its_weights_are(
 def test_a_look_that_fails_is_logged_once_and_training_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    look = Watch.take
+    look = LookScorer.take
 
-    def failing(self: Watch, network: Any, tok: Any, *, step: int, **options: Any) -> Any:
+    def failing(self: LookScorer, network: Any, tok: Any, *, step: int, **options: Any) -> Any:
         if step:
             raise OSError("No space left on device")
         return look(self, network, tok, step=step, **options)
 
-    monkeypatch.setattr(Watch, "take", failing)
+    monkeypatch.setattr(LookScorer, "take", failing)
     run = trained(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=2)])
     assert run.state.global_step == 6
     logged = capsys.readouterr().err
@@ -328,14 +330,14 @@ def test_a_look_that_fails_is_logged_once_and_training_continues(
 def test_no_failure_of_a_look_stops_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
-    look = Watch.take
+    look = LookScorer.take
 
-    def failing(self: Watch, network: Any, tok: Any, *, step: int, **options: Any) -> Any:
+    def failing(self: LookScorer, network: Any, tok: Any, *, step: int, **options: Any) -> Any:
         if step == 2:
             raise error("boom")
         return look(self, network, tok, step=step, **options)
 
-    monkeypatch.setattr(Watch, "take", failing)
+    monkeypatch.setattr(LookScorer, "take", failing)
     run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)])
     assert sorted(curve(run)) == [0, 4, 6]
 
@@ -396,7 +398,7 @@ def test_a_look_that_met_a_full_disk_is_stored_with_the_next_or_at_the_end(
         **options,
         resume=True,
     )
-    assert sorted(callback.watch.comparisons) == [0, 2, 4, 6, 8]
+    assert sorted(callback.watch.run.comparisons) == [0, 2, 4, 6, 8]
     assert callback.watch.run.notes == ()
 
 
@@ -433,15 +435,15 @@ def test_a_baseline_that_is_tried_again_leaves_the_earlier_run_whole(
 ) -> None:
     trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)]).train()
     before = {path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch").iterdir()}
-    look, calls = Watch.take, []
+    look, calls = LookScorer.take, []
 
-    def failing_once(self: Watch, network: Any, tok: Any, *, step: int, **options: Any) -> Any:
+    def failing_once(self: LookScorer, network: Any, tok: Any, *, step: int, **options: Any) -> Any:
         calls.append(step)
         if len(calls) == 1:
             raise error("boom")
         return look(self, network, tok, step=step, **options)
 
-    monkeypatch.setattr(Watch, "take", failing_once)
+    monkeypatch.setattr(LookScorer, "take", failing_once)
     run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)])
     with pytest.raises(SystemExit if error is KeyboardInterrupt else error):
         run.train()
@@ -486,7 +488,7 @@ def test_a_callback_in_a_second_trainer_starts_anew(tmp_path: Path) -> None:
     callback = ForgetWatchCallback(probe(), every=[40])
     trainer(tmp_path / "one", callbacks=[callback], steps=3).train()
     trained(tmp_path / "two", callbacks=[callback, At(3, stop)])
-    assert sorted(callback.watch.comparisons) == [0, 3]
+    assert sorted(callback.watch.run.comparisons) == [0, 3]
 
 
 def test_two_callbacks_in_one_trainer_are_refused_before_the_first_step(tmp_path: Path) -> None:
@@ -588,14 +590,13 @@ def test_a_memory_that_cannot_be_stored_stops_only_a_strict_run(
 ) -> None:
     callback = ForgetWatchCallback(probe(), every=3, strict=strict)
     run = trainer(tmp_path, callbacks=[callback])
-    kept = ForgetWatchCallback._store_memory
 
-    def store(self: ForgetWatchCallback, state: Any) -> None:
-        if self.watch is not None and len(self.watch.comparisons) > 1:
+    def stored(plan: LookPlan | None) -> dict[str, Any]:
+        if callback.watch is not None and len(callback.watch.run.comparisons) > 1:
             raise RuntimeError("no memory")
-        kept(self, state)
+        return stored_plan(plan)
 
-    monkeypatch.setattr(ForgetWatchCallback, "_store_memory", store)
+    monkeypatch.setattr("forgetwatch.run.training.stored_plan", stored)
     if strict:
         with pytest.raises(RuntimeError, match="no memory"):
             run.train()
@@ -744,7 +745,7 @@ def test_resume_keeps_the_probe() -> None:
 def test_a_resume_with_another_norm_than_the_run_began_with_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(callback, "load_probe", lambda name: load_probe(name).head(40))
+    monkeypatch.setattr(questions, "load_probe", lambda name: load_probe(name).head(40))
     options = {"save_strategy": "steps", "save_steps": 2}
     old = replace(load_probe("standard").head(40), norm="bytes")
     trainer(tmp_path, steps=2, callbacks=[ForgetWatchCallback(old, every=2)], **options).train()
@@ -758,7 +759,7 @@ def test_a_resume_with_another_norm_than_the_run_began_with_is_refused(
 
 
 def test_no_file_and_no_network_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(callback, "load_probe", lambda name: load_probe(name).head(40))
+    monkeypatch.setattr(questions, "load_probe", lambda name: load_probe(name).head(40))
     trained(tmp_path, steps=2, callbacks=[ForgetWatchCallback(every=2, max_overhead=None)])
     described = json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())
     assert (described["probe"]["name"], described["probe"]["items"]) == ("standard", 40)
@@ -845,14 +846,14 @@ def choosing(steps: int = 4) -> dict[str, Any]:
 def test_a_look_that_fails_does_not_stop_a_run_that_chooses_by_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    look = Watch.take
+    look = LookScorer.take
 
-    def failing(self: Watch, network: Any, tok: Any, *, step: int, **options: Any) -> Any:
+    def failing(self: LookScorer, network: Any, tok: Any, *, step: int, **options: Any) -> Any:
         if step == 2:
             raise RuntimeError("once")
         return look(self, network, tok, step=step, **options)
 
-    monkeypatch.setattr(Watch, "take", failing)
+    monkeypatch.setattr(LookScorer, "take", failing)
     run = trained(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **choosing())
     assert run.state.global_step == 4
     assert any("no look at step 2" in line for line in log_lines(capfd))

@@ -43,19 +43,16 @@ from forgetwatch.progress import Done
 from forgetwatch.report.html import run_page
 from forgetwatch.report.markdown import comparison_markdown
 from forgetwatch.report.pictures import svg
-from forgetwatch.run.drift import (
+from forgetwatch.run.completions import (
     SCHEMA,
     Completions,
     Reading,
-    RunDrift,
-    check_completions,
-    drift_prompts,
     read_completions,
-    read_under,
-    sample_base,
-    sample_completions,
     save_completions,
 )
+from forgetwatch.run.drift import check_completions, read_under, sample_completions
+from forgetwatch.run.drift_prompts import drift_prompts
+from forgetwatch.run.run_drift import RunDrift, sample_base
 from forgetwatch.run_folder.description import Description
 from forgetwatch.scoring.encoding import encode
 
@@ -83,7 +80,7 @@ def drifts(run: Any) -> dict[int, tuple[float, float]]:
 
 
 def watched() -> ForgetWatchCallback:
-    return ForgetWatchCallback(probe(), every=3, log="full", share_text=True)
+    return ForgetWatchCallback(probe(), every=3, log="full", drift=True, share_text=True)
 
 
 def test_the_base_has_not_moved_and_training_moves_it_and_nothing_else(tmp_path: Path) -> None:
@@ -175,7 +172,7 @@ class Counting:
 def test_prompts_of_a_large_probe_are_chosen_before_they_are_encoded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("forgetwatch.run.drift.PROMPTS", 64)  # the tests have fewer
+    monkeypatch.setattr("forgetwatch.run.drift_prompts.PROMPTS", 64)  # the tests have fewer
     large = probe(items=400)
     everything = [one.context for one in encode(large, TOK, max_length=512)]
     counting = Counting()

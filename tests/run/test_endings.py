@@ -25,10 +25,10 @@ from forgetwatch.comparing.decision import decide_run
 from forgetwatch.comparing.stages import read_stages
 from forgetwatch.comparing.trajectory import right_answers, trajectory_of
 from forgetwatch.errors import MismatchError, ScoringError
+from forgetwatch.follow.follower import Follower, FollowSettings
 from forgetwatch.run import trackers
-from forgetwatch.run.callback import best_step
-from forgetwatch.run.follow import Follower, FollowSettings
 from forgetwatch.run.guard import Guard
+from forgetwatch.run.trainer import best_step
 from forgetwatch.run_folder.description import Description, Ending, write_description
 from forgetwatch.run_folder.task_figure import logged_figure
 from forgetwatch.scoring.scorer import Scorer
@@ -103,7 +103,8 @@ def test_a_run_that_diverges_is_forgot_and_its_guard_acts(
 ) -> None:
     (tmp_path / "p.yaml").write_text(POLICY)
     guard: Any = str(tmp_path / "p.yaml") if action == "policy" else action
-    made = run(tmp_path, taught, At(5, poison, to="model"), watch(guard=guard, model_card=True))
+    made = run(tmp_path, taught, At(5, poison, to="model"), watch(guard=guard))
+    assert CliRunner().invoke(app, ["report", str(tmp_path), "--model-card"]).exit_code == 0
     out = shown(capsys)
     assert "the model's outputs are not finite since step 6 (64 of 64 answers)" in out
     assert "FORGOT " in out
@@ -182,7 +183,7 @@ def test_a_follower_notes_how_far_it_came(ends: bool, taught: Any, tmp_path: Pat
     settings = FollowSettings(base=str(tmp_path / "base"), once=True, guard=guard)
     follower = Follower(str(tmp_path), QUESTIONS, settings)
     follower.follow()
-    ending = Description.read(follower.watch.run.folder.path).ending
+    ending = Description.read(follower.run.folder.path).ending
     assert ending is not None
     assert (ending.state, ending.delivered, ending.failed) == (
         ("stopped", 4, ()) if ends else ("running", None, ())
@@ -407,7 +408,7 @@ def test_one_answer_of_500_that_is_not_finite_is_wrong_after_and_left_out_before
     # Neither in the history of its looks, nor in its second measurement.
     right = right_answers(one, base)
     assert (math.isnan(right[0]), right[1:].tolist()) == (True, base.floats("correct")[1:].tolist())
-    again = compare(before=base, after=base, null=one).all
+    again = compare(before=base, after=base, repeat=one).all
     assert (again["null_n"], again["null_lost"]) == (499, 0)
     broken = compare(before=base, after=more)
     assert decide_word(broken) == "NOT CLEAR the model's outputs are not finite (6 of 500 answers)"

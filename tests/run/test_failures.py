@@ -187,7 +187,7 @@ def test_a_deleted_run_folder_is_made_again(
     assert sum("has disappeared; it is made again" in line for line in log_lines(capfd)) == 1
     assert Trajectory.from_run(tmp_path).steps == (0, 4, 6)
     assert watch.watch is not None
-    assert sorted(watch.watch.comparisons) == [0, 2, 4, 6]
+    assert sorted(watch.watch.run.comparisons) == [0, 2, 4, 6]
 
 
 def test_a_read_only_run_folder_is_logged_once(

@@ -34,17 +34,13 @@ from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Trajectory, load_snapshot
 from forgetwatch.errors import WatchError
+from forgetwatch.follow import folders as saved_checkpoints
+from forgetwatch.follow import follower as module
+from forgetwatch.follow import queue as checkpoint_queue
+from forgetwatch.follow.folders import CheckpointGoneError, CheckpointStore, SavedCheckpoint
+from forgetwatch.follow.queue import CheckpointQueue
 from forgetwatch.loading import Loading
-from forgetwatch.run import follow
-from forgetwatch.run import follow as module
-from forgetwatch.run import follow as saved_checkpoints
 from forgetwatch.run import run as run_module
-from forgetwatch.run.follow import (
-    CheckpointGoneError,
-    CheckpointQueue,
-    CheckpointStore,
-    SavedCheckpoint,
-)
 from forgetwatch.run.guard import Guard
 from forgetwatch.run_folder.description import GuardFinding
 from forgetwatch.scoring import model_loading as checkpoints
@@ -124,11 +120,11 @@ def test_killed_and_started_again_it_scores_no_checkpoint_twice(
 
     if (child := os.fork()) == 0:
         made = runs.follower(out, base)
-        folder = made.watch.run.folder
+        folder = made.run.folder
         describe = folder.describe
         if moment.startswith("while"):
-            look = made.watch._evaluate
-            made.watch._evaluate = lambda *a, step, **b: (
+            look = made._looks._evaluate
+            made._looks._evaluate = lambda *a, step, **b: (
                 die() if step == 20 else look(*a, step=step, **b)
             )  # type: ignore[method-assign]
         else:
@@ -374,7 +370,7 @@ def test_two_followers_of_one_folder_are_refused(
     ready, done = os.pipe(), os.pipe()
     if (child := os.fork()) == 0:
         made = runs.follower(out, base)
-        made.watch.run.folder.claim()
+        made.run.folder.claim()
         os.write(ready[1], b".")
         os.read(done[0], 1)
         os._exit(0)
@@ -500,7 +496,7 @@ def test_an_adapter_is_scored_and_one_whose_base_is_gone_is_refused(
     runs.save_adapter(out, 10, base=own)
     made = runs.followed(out, base)
     assert made.scored == [10]
-    assert made.watch.comparisons[10].all.forgotten + made.watch.comparisons[10].all.gained > 0
+    assert made.run.comparisons[10].all.forgotten + made.run.comparisons[10].all.gained > 0
     shutil.copytree(out / "checkpoint-10", out / "checkpoint-20")
     shutil.rmtree(own)
     with pytest.raises(
@@ -530,7 +526,7 @@ def test_the_base_of_several_adapters_is_read_once(
     shutil.copytree(out / "checkpoint-10", own / "adapter")
     runs.save_adapter(out, 40, base=own)
     made = runs.followed(out, base)
-    assert (made.scored, sorted(made.watch.comparisons)) == ([40], [0, 10, 20, 30, 40])
+    assert (made.scored, sorted(made.run.comparisons)) == ([40], [0, 10, 20, 30, 40])
 
 
 @pytest.mark.full(reason="further ways to follow")
@@ -543,7 +539,7 @@ def test_looks_of_adapters_over_a_base_that_was_replaced_are_kept_apart_from_new
     runs.follower(out, own).follow()
     runs.save_adapter(out, 20, base=own)
     made = runs.followed(out, own)
-    assert (made.scored, sorted(made.watch.comparisons)) == (
+    assert (made.scored, sorted(made.run.comparisons)) == (
         [20],
         [0, 10, 20],
     )  # an unchanged base changes nothing
@@ -551,7 +547,7 @@ def test_looks_of_adapters_over_a_base_that_was_replaced_are_kept_apart_from_new
     runs.delete(out / "checkpoint-10")
     capsys.readouterr()
     made = runs.followed(out, own)
-    assert (made.scored, sorted(made.watch.comparisons)) == ([20], [0, 20])
+    assert (made.scored, sorted(made.run.comparisons)) == ([20], [0, 20])
     line = f"the looks in {out / FOLDER} are of adapters of {own}, which has other weights now; they are kept aside"
     assert capsys.readouterr().err.count(line) == 1
     assert Trajectory.from_run(out / f"{FOLDER}-1").steps == (0, 10, 20)
@@ -627,7 +623,7 @@ def test_a_remote_folder_is_copied_first(saved: Path, base: Path, tmp_path: Path
     made = runs.followed("memory://run-1", base, run=tmp_path / "looks")
     assert made.scored == [10, 20]
     local = runs.followed(shutil.copytree(saved, tmp_path / "local"), base)
-    folders = tmp_path / "looks", local.watch.run.folder.path
+    folders = tmp_path / "looks", local.run.folder.path
     both = [load_snapshot(folder / "step-000020.parquet") for folder in folders]
     assert both[0].table["choice_logprobs"].equals(both[1].table["choice_logprobs"])
 
@@ -655,13 +651,11 @@ def test_a_remote_checkpoint_that_is_written_while_it_is_copied_is_copied_again(
         return done
 
     monkeypatch.setattr(memory, "get_file", get)
-    monkeypatch.setattr("forgetwatch.run.follow._REVISIT", 0.0)
+    monkeypatch.setattr("forgetwatch.follow.follower._REVISIT", 0.0)
     made = runs.followed("memory://run-2", base, run=tmp_path / "looks")
     assert made.scored == [10, 20]
     expected = runs.followed(shutil.copytree(other, tmp_path / "local/checkpoint-20").parent, base)
-    both = [
-        load_snapshot(one.watch.run.folder.path / "step-000020.parquet") for one in (made, expected)
-    ]
+    both = [load_snapshot(one.run.folder.path / "step-000020.parquet") for one in (made, expected)]
     assert both[0].table["choice_logprobs"].equals(both[1].table["choice_logprobs"])
     memory.rm("/run-2", recursive=True)
 
@@ -739,13 +733,13 @@ def test_of_several_processes_all_finish_the_look_when_one_gets_a_signal(
     script = f"""
 import os, signal
 import saved_runs as runs
-from forgetwatch.run import follow
-kept = follow.load_model
+from forgetwatch.follow import follower
+kept = follower.load_model
 def load(given, **options):
     if rank == 0 and "checkpoint-10" in given:
         os.kill(os.getpid(), signal.SIGTERM)
     return kept(given, **options)
-follow.load_model = load
+follower.load_model = load
 made = runs.follower({str(out)!r}, {str(base)!r}, once=False)
 found["end"], found["scored"] = made.follow(), made.scored
 """
@@ -826,8 +820,8 @@ def test_the_batches_are_those_of_the_watched_run(
             out / "checkpoint-10", 10, stateful_callbacks={"forgetwatch": {"attributes": watched}}
         )
     made = runs.followed(out, base)
-    assert made.watch.run.baseline is not None
-    assert made.watch.run.baseline.meta["batch"]["tokens"] == 96
+    assert made.run.baseline is not None
+    assert made.run.baseline.meta["batch"]["tokens"] == 96
 
 
 def test_checkpoints_of_another_training_begin_a_new_run(
@@ -1280,7 +1274,7 @@ def test_the_end_waits_for_a_folder_that_has_just_been_made_and_for_one_that_gro
 def test_processes_that_wait_hear_from_the_main_one_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "_ROUND", 0.1)
+    monkeypatch.setattr(checkpoint_queue, "_ROUND", 0.1)
     queue = queue_of(tmp_path, idle=5)
     assert queue.next() is None
 
@@ -1290,7 +1284,7 @@ def test_reading_once_ends_although_a_checkpoint_is_not_complete(
     tmp_path: Path, brief: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where every wait is as long as the main process keeps the others waiting."""
-    monkeypatch.setattr(follow, "_ROUND", 0.0)
+    monkeypatch.setattr(checkpoint_queue, "_ROUND", 0.0)
     (tmp_path / "checkpoint-10").mkdir()
     queue = queue_of(tmp_path, once=True)
     assert [queue.next(brief=brief) for _ in range(2)] == [None, "once"]
@@ -1315,7 +1309,7 @@ def test_a_remote_checkpoint_that_was_dealt_with_is_read_again_after_a_while_onl
     monkeypatch.setattr(CheckpointStore, "read", lambda *_: reads.append(1))
     queue._scan()
     assert bool(reads) is (store.path is not None)
-    monkeypatch.setattr(follow, "_REVISIT", 0.0)
+    monkeypatch.setattr(checkpoint_queue, "_REVISIT", 0.0)
     queue._scan()
     assert reads
 

@@ -28,9 +28,8 @@ from forgetwatch import (
 )
 from forgetwatch.errors import ScoringError
 from forgetwatch.probe import combine
-from forgetwatch.run import callback as callback_module
-from forgetwatch.run import callback as trainer_module
-from forgetwatch.run.callback import default_probe
+from forgetwatch.run import questions
+from forgetwatch.run.questions import default_probe
 from forgetwatch.scoring.scorer import Scorer
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
@@ -97,7 +96,9 @@ def test_generating_answers_leaves_reinforcement_learning_untouched(tmp_path: Pa
         return made
 
     plain = run("a", [])
-    watched = run("b", [ForgetWatchCallback(both(), every=1, max_overhead=None, log="full")])
+    watched = run(
+        "b", [ForgetWatchCallback(both(), every=1, max_overhead=None, log="full", drift=True)]
+    )
     pairs = zip(watched.model.parameters(), plain.model.parameters(), strict=True)
     assert all(torch.equal(one, other) for one, other in pairs)
     saved = AutoModelForCausalLM.from_pretrained(tmp_path / "b" / "checkpoint-3").eval()
@@ -127,9 +128,9 @@ def test_a_probe_that_begins_with_many_scored_items_is_measured_twice_and_cut(
     trainer(tmp_path, steps=20, callbacks=[callback]).train()
     assert callback.watch.run.null is not None
     assert (callback.watch.run.items, len(callback.watch.run.null)) == (250, 50)
-    assert {step: one.all.n for step, one in callback.watch.comparisons.items()} == dict.fromkeys(
-        (0, 10, 20), 250
-    )
+    assert {
+        step: one.all.n for step, one in callback.watch.run.comparisons.items()
+    } == dict.fromkeys((0, 10, 20), 250)
     assert Trajectory.from_run(tmp_path).steps == (0, 10, 20)
 
 
@@ -137,7 +138,7 @@ def test_resume_knows_the_seconds_of_a_look_before_its_first(tmp_path: Path) -> 
     watch = Watch(both(), tmp_path)
     watch.look(model(tokenizer()), tokenizer(), step=0)
     again = Watch(both(), tmp_path, resume=True)
-    assert again.look_seconds == watch.look_seconds > 0
+    assert again._looks.look_seconds == watch._looks.look_seconds > 0
 
 
 def test_answers_with_several_samples_are_restricted_by_items(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_answers_with_several_samples_are_restricted_by_items(tmp_path: Path) ->
     probe_of_samples = Probe(
         items, scoring="generate", decoding={"tokens": 2, "temperature": 1.0, "samples": 2}
     )
-    watch = ForgetWatchCallback(probe_of_samples, every=4, items=250, log="full", drift=False)
+    watch = ForgetWatchCallback(probe_of_samples.head(250), every=4, log="full")
     run = trained(tmp_path, steps=12, callbacks=[watch])
     looks = [
         load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))
@@ -315,20 +316,20 @@ def test_the_default_probe_leaves_strata_out_where_the_model_cannot_generate() -
 def test_the_callback_leaves_strata_out_on_prompt_learning(
     log: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(trainer_module, "load_probe", lambda name: load_probe(name).head(40))
+    monkeypatch.setattr(questions, "load_probe", lambda name: load_probe(name).head(40))
     # As on a GPU, where generating is cheap.
     monkeypatch.setattr(
-        callback_module,
+        questions,
         "default_probe",
         lambda tok, **given: default_probe(tok, **given | {"fast": True}),
     )
     adapted = get_peft_model(
         model(TOK, positions=2048), PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=4)
     )
-    callback = ForgetWatchCallback(every=2, max_overhead=None, log=log)
+    callback = ForgetWatchCallback(every=2, max_overhead=None, log=log, drift=log == "full")
     trainer(tmp_path, steps=2, network=adapted, callbacks=[callback]).train()
-    assert callback.watch.probe.name == "standard"
-    assert [look.all.n for look in callback.watch.comparisons.values()] == [40, 40]
+    assert callback.watch.run.probe.name == "standard"
+    assert [look.all.n for look in callback.watch.run.comparisons.values()] == [40, 40]
     logged = capfd.readouterr().err
     assert (
         logged.count(

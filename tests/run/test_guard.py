@@ -145,7 +145,7 @@ def test_each_finding_is_reported_once_also_after_a_resume() -> None:
     run = Run(probe(), "nowhere")
     assert run.note(found) == found
     assert run.note(found) == []
-    assert run.findings == tuple(found)
+    assert run.state.findings == tuple(found)
     assert [GuardFinding.of(json.loads(json.dumps(vars(one)))) for one in found] == found
 
 

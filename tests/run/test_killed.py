@@ -15,7 +15,7 @@ from support import PATIENCE
 
 from forgetwatch import Trajectory, load_snapshot
 from forgetwatch.measures.base_drift import drift_json
-from forgetwatch.run.drift import read_completions
+from forgetwatch.run.completions import read_completions
 from forgetwatch.run_folder.description import COMPLETIONS, Description
 from forgetwatch.run_folder.folder import RunFolder
 

@@ -15,10 +15,10 @@ from support import model, probe, tokenizer, trained, trainer
 from forgetwatch import ForgetWatchCallback, Snapshot, load_snapshot
 from forgetwatch import cache as cache_module
 from forgetwatch.cache import cache_files
-from forgetwatch.run import known_baseline, watch
-from forgetwatch.run.watch import Watch
-from forgetwatch.scoring import model_loading as loading
+from forgetwatch.run import known_baseline, look
+from forgetwatch.run.look import LookScorer
 from forgetwatch.scoring import scorer as scorer_module
+from forgetwatch.scoring import weights_identity as loading
 from forgetwatch.snapshot import read_snapshot, save_snapshot
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
@@ -49,7 +49,8 @@ def baselines(cache: Path) -> list[Path]:
 
 def begin(folder: Path, **options: Any) -> Any:
     options = {"items": probe(60), "steps": 6, **options}
-    callback = ForgetWatchCallback(options.pop("items"), every=3, items=options.pop("chosen", None))
+    items, chosen = options.pop("items"), options.pop("chosen", None)
+    callback = ForgetWatchCallback(items.head(chosen or len(items)), every=3)
     return trained(folder, callbacks=[callback], **options)
 
 
@@ -79,9 +80,9 @@ def test_items_decided_from_a_trial_are_found_without_another_trial(
     chosen: int | None,
 ) -> None:
     items, timed = probe(300), []
-    time_items = watch.time_items
+    time_items = look.time_items
     monkeypatch.setattr(
-        watch,
+        look,
         "time_items",
         lambda *args, **options: timed.append(1) or time_items(*args, **options),
     )
@@ -154,7 +155,7 @@ def test_an_interrupted_start_is_one_line_and_keeps_a_whole_baseline(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Watch, "_again", interrupted)
+        patch.setattr(LookScorer, "_again", interrupted)
         run = trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(60), every=3)])
         with pytest.raises(SystemExit) as stopped:
             run.train()

@@ -28,7 +28,7 @@ from forgetwatch.comparing.trajectory import this_stage
 from forgetwatch.errors import ProbeError
 from forgetwatch.probes import ladder
 from forgetwatch.probes.named import load_tasks
-from forgetwatch.run import callback, known_baseline
+from forgetwatch.run import known_baseline, questions
 from forgetwatch.run.watch import Watch
 from forgetwatch.run_folder.contents import run_probe
 
@@ -95,7 +95,7 @@ def name_of(folder: Path) -> str:
 def test_a_ladder_is_asked_at_the_levels_of_the_model_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(callback, "asked", knowing(5))
+    monkeypatch.setattr(questions, "asked", knowing(5))
     train(tmp_path / "a", probe="ladder")
     said = capfd.readouterr().err
     assert "ladder: chain 5, compared 5, date 5" in said
@@ -109,9 +109,9 @@ def test_a_ladder_is_asked_at_the_levels_of_the_model_and_says_so(
 def test_a_resumed_run_and_a_later_stage_keep_the_levels_whatever_the_model_answers_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(callback, "asked", knowing(5))
+    monkeypatch.setattr(questions, "asked", knowing(5))
     train(tmp_path / "a", probe="ladder")
-    monkeypatch.setattr(callback, "asked", knowing(2))
+    monkeypatch.setattr(questions, "asked", knowing(2))
     train(tmp_path / "a", probe="ladder", steps=6, resume=True)
     assert name_of(tmp_path / "a") == "ladder-5555555555"
     assert Trajectory.from_run(tmp_path / "a").steps == (0, 2, 4, 6)
@@ -186,7 +186,7 @@ def test_the_command_line_fits_a_ladder_to_the_model_before_and_takes_the_levels
 def test_following_takes_the_levels_of_the_run_that_is_watched(
     saved: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(callback, "asked", knowing(5))
+    monkeypatch.setattr(questions, "asked", knowing(5))
     train(saved / "a", probe="ladder")
     said("follow", str(saved / "a"), "--base", str(saved / "base"), "--probe", "ladder", "--once")
     found = Trajectory.from_run(saved / "a" / "_forgetwatch_follow")
@@ -198,12 +198,12 @@ def test_what_is_set_decides_the_probe_and_not_the_answers_of_a_model(
 ) -> None:
     """A named baseline: its levels; a second model: levels of its own."""
     named = score(network(), words(), load_probe("ladder-4444444444"))
-    monkeypatch.setattr(callback, "asked", knowing(5))
+    monkeypatch.setattr(questions, "asked", knowing(5))
     train(tmp_path / "a", probe="ladder", baseline=named)
     assert name_of(tmp_path / "a") == "ladder-4444444444"
     made = ForgetWatchCallback("ladder", every=2, max_overhead=None)
     for level, folder in ((3, "c"), (5, "d")):
-        monkeypatch.setattr(callback, "asked", knowing(level))
+        monkeypatch.setattr(questions, "asked", knowing(level))
         trained(tmp_path / folder, callbacks=[made], network=network(level), tok=words(), **SAVES)
         assert name_of(tmp_path / folder) == f"ladder-{str(level) * 10}"
 

@@ -20,6 +20,8 @@ from forgetwatch import ForgetWatchCallback, Guard, Item, Probe, Snapshot, Traje
 from forgetwatch.comparing.stages import read_stages
 from forgetwatch.comparing.trajectory import this_stage
 from forgetwatch.errors import MismatchError, SnapshotError, WatchError
+from forgetwatch.run import schedule
+from forgetwatch.run.state import LookPlan
 from forgetwatch.run_folder.lineage import lineage_after
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
@@ -267,7 +269,7 @@ def test_the_guard_acts_on_the_losses_of_this_stage_alone(
         table = found.first.table.set_column(column, "correct", pa.array([True] * len(found.first)))
         return replace(found, first=replace(found.first, table=table))
 
-    monkeypatch.setattr("forgetwatch.run.run.lineage_after", knowing)
+    monkeypatch.setattr("forgetwatch.run.model_lineage.lineage_after", knowing)
     capfd.readouterr()
     second = stage(tmp_path / "b", network, rate=0.0, guard=Guard("stop", no_worse_than="1%"))
     assert second.state.global_step == 8  # it was not stopped
@@ -584,9 +586,9 @@ def test_a_prefix_that_shares_no_question_counts_this_stage_alone(
 ) -> None:
     more = with_other_probe(40).items[60:]
     callback = ForgetWatchCallback(
-        Probe([*more, *probe(60)], name="other first"), every=4, items=30, max_overhead=None
+        Probe([*more, *probe(60)], name="other first"), every=4, max_overhead=None
     )
-    monkeypatch.setattr("forgetwatch.run.callback.stratified", lambda items, *, first: list(items))
+    monkeypatch.setattr(schedule.Budget, "decide", lambda *_, **__: LookPlan(items=30))
     trained(
         tmp_path / "b",
         callbacks=[callback],

@@ -378,9 +378,9 @@ def test_the_budget_is_decided_once_and_survives_a_resume(
         trained(tmp_path, callbacks=[first, At(15, interrupt)], **options)
     assert sum("toy: the first 250 of 260 items" in line for line in log_lines(capfd)) == 1
     assert first.watch is not None
-    assert {step: look.all.n for step, look in first.watch.comparisons.items()} == dict.fromkeys(
-        (0, 4, 8, 12), 250
-    )
+    assert {
+        step: look.all.n for step, look in first.watch.run.comparisons.items()
+    } == dict.fromkeys((0, 4, 8, 12), 250)
     # Another budget changes nothing any more.
     second = ForgetWatchCallback(items, every=4, max_overhead=0.9)
     trained(tmp_path, callbacks=[second], **options, resume=True)
@@ -422,6 +422,6 @@ def test_a_named_baseline_keeps_the_budget(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())["items"] == 250
     assert second.watch is not None
     steps = (-1, *range(8, 21, 4))
-    assert {step: look.all.n for step, look in second.watch.comparisons.items()} == dict.fromkeys(
-        steps, 250
-    )
+    assert {
+        step: look.all.n for step, look in second.watch.run.comparisons.items()
+    } == dict.fromkeys(steps, 250)

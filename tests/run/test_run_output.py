@@ -30,7 +30,7 @@ from forgetwatch.report.eight_lines import first_table
 from forgetwatch.run import run_output
 from forgetwatch.run.run import Run
 from forgetwatch.run.run_output import ReportPage, doubt, start_line
-from forgetwatch.run.schedule import Budget, Decision, Schedule, Trial, start_seconds
+from forgetwatch.run.schedule import Budget, LookPlan, Schedule, Trial, start_seconds
 from forgetwatch.run_folder.description import REPORT
 from forgetwatch.run_folder.task_figure import TaskFigure, logged_figure
 from forgetwatch.scoring import scorer
@@ -257,7 +257,7 @@ def questions() -> Probe:
 def test_questions_of_the_task_are_counted_apart_and_never_as_forgotten(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ForgetWatchCallback(probe(60), every=2, task=questions())
+    asked = ForgetWatchCallback(probe(60), every=2, target_probe=questions())
     run = trained(tmp_path, callbacks=[asked], steps=4, save_strategy="steps", save_steps=4)
     found = Trajectory.from_run(tmp_path)
     assert found.task is not None
@@ -277,7 +277,7 @@ def test_questions_of_the_task_are_counted_apart_and_never_as_forgotten(
     # A run that resumes keeps what it asked before.
     trained(
         tmp_path,
-        callbacks=[ForgetWatchCallback(probe(60), every=2, task=questions())],
+        callbacks=[ForgetWatchCallback(probe(60), every=2, target_probe=questions())],
         steps=6,
         resume=True,
     )
@@ -322,11 +322,11 @@ def test_the_figure_is_that_of_the_evaluation_then_a_reward_then_the_loss(
 
 
 def test_a_loop_of_ones_own_asks_the_task_too(tmp_path: Path) -> None:
-    watch, network = Watch(probe(60), tmp_path, task=questions()), model(TOK)
+    watch, network = Watch(probe(60), tmp_path, target_probe=questions()), model(TOK)
     watch.look(network, TOK, step=0)
     watch.look(network, TOK, step=5)
-    assert isinstance(watch.run.task, TaskFigure)
-    assert [step for step, _ in watch.run.task.values] == [0, 5]
+    assert isinstance(watch.run.state.task, TaskFigure)
+    assert [step for step, _ in watch.run.state.task.values] == [0, 5]
 
 
 @pytest.mark.parametrize(
@@ -339,6 +339,6 @@ def test_the_line_of_a_start_over_a_minute_names_a_trial(
     trial = Trial(question=question, token=question / 50)
     budget = Budget(Schedule.make(None, max_steps=1000), overhead=0.02, items=items)
     run.decide(budget.decide(run.probe, trial, 1000.0, after=0))
-    start = start_seconds(trial, run.probe, run.decision or Decision())
+    start = start_seconds(trial, run.probe, run.state.plan or LookPlan())
     line = start_line(run, budget, start=start, each=1.0)
-    assert ("(items=100 is a trial, whose verdict is mostly NOT CLEAR)" in line) == named, line
+    assert ("(toy:100 is a trial, whose verdict is mostly NOT CLEAR)" in line) == named, line

@@ -96,11 +96,11 @@ def test_a_snapshot_as_base_is_step_zero_and_the_file_of_another_run_counts_for_
     first = runs.followed(tmp_path, base, report_to=("dvclive",))
     folder = tmp_path / "other"
     folder.mkdir()
-    (folder / trackers.SENT).write_text((first.watch.run.folder.path / trackers.SENT).read_text())
-    snapshot = first.watch.run.folder.path / "baseline.parquet"
+    (folder / trackers.SENT).write_text((first.run.folder.path / trackers.SENT).read_text())
+    snapshot = first.run.folder.path / "baseline.parquet"
     runs.follower(tmp_path, snapshot, run=folder, report_to=("dvclive",)).follow()
     assert [[step for step, _ in board.rows] for board in Board.made] == [[0, 10], [0, 10]]
-    assert trackers._sent(first.watch.run.folder.path / trackers.SENT, "another") == {}
+    assert trackers._sent(first.run.folder.path / trackers.SENT, "another") == {}
 
 
 def test_nothing_is_sent_unasked_and_a_tracker_that_fails_stops_nothing(
@@ -123,7 +123,7 @@ def test_nothing_is_sent_unasked_and_a_tracker_that_fails_stops_nothing(
         "sending the row at step 20 failed, following continues: no network"
         in capsys.readouterr().err
     )
-    folder = made.watch.run.folder
+    folder = made.run.folder
     assert json.loads((folder.path / trackers.SENT).read_text()) == {"run": folder.run, "wandb": []}
 
 
@@ -133,12 +133,12 @@ def test_tensorboard_gets_the_rows_on_their_steps(tmp_path: Path, base: Path) ->
 
     runs.save(tmp_path, 10)
     made = runs.followed(tmp_path, base, report_to=("tensorboard",))
-    (path,) = made.watch.run.folder.path.rglob("events.out.tfevents.*")
+    (path,) = made.run.folder.path.rglob("events.out.tfevents.*")
     events = EventAccumulator(str(path)).Reload()
     found = events.Scalars("eval/forget/all/forgotten")
     assert [(event.step, event.value) for event in found] == [
         (0, 0),
-        (10, made.watch.comparisons[10].all.forgotten),
+        (10, made.run.comparisons[10].all.forgotten),
     ]
 
 

@@ -38,8 +38,9 @@ from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import ProbeError, ScoringError, WatchError
 from forgetwatch.files.writing import write_atomically
 from forgetwatch.probes.wordings import wordings_of
+from forgetwatch.run.look import LookScorer
 from forgetwatch.run.run import Run
-from forgetwatch.run.schedule import Decision
+from forgetwatch.run.schedule import LookPlan
 from forgetwatch.run_folder.contents import StoredRun
 from forgetwatch.run_folder.description import Description, GuardFinding
 from forgetwatch.run_folder.folder import RunFolder
@@ -68,7 +69,7 @@ def run(path: Path, steps: tuple[int, ...] = (0, 5, 10)) -> Watch:
 
 def test_looks_are_compared_with_the_first(tmp_path: Path) -> None:
     watch = run(tmp_path)
-    first, last = watch.comparisons[0], watch.comparisons[10]
+    first, last = watch.run.comparisons[0], watch.run.comparisons[10]
     assert (first.all.forgotten, first.all.gained) == (0, 0)
     assert last.all.forgotten + last.all.gained > 0
     before = load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet").floats("correct")
@@ -85,7 +86,7 @@ def test_the_run_folder_holds_the_run(tmp_path: Path) -> None:
     ]  # fmt: skip
     described = json.loads((folder / "run.json").read_text())
     assert described["format"] == "forgetwatch/run@4"
-    assert described["probe"]["fingerprint"] == watch.probe.fingerprint
+    assert described["probe"]["fingerprint"] == watch.run.probe.fingerprint
     assert [look["step"] for look in described["looks"]] == [5, 10]
     assert Trajectory.from_run(folder).steps == watch.trajectory().steps == (0, 5, 10)
 
@@ -113,7 +114,7 @@ def test_what_is_no_step_is_refused_before_anything_is_measured(tmp_path: Path, 
         match=r"^step=.*: needed a whole number of optimizer steps from 0 to 999999999999999999$",
     ):
         watch.look(model(TOK), TOK, step=step)
-    assert not watch.comparisons
+    assert not watch.run.comparisons
     assert not (tmp_path / "new").exists()
 
 
@@ -134,7 +135,7 @@ def test_every_step_that_is_taken_resumes(tmp_path: Path) -> None:
     for step in steps:
         watch.look(network, TOK, step=step)
     again = Watch(probe(), tmp_path, resume=True)
-    assert list(again.comparisons) == [int(step) for step in steps]
+    assert list(again.run.comparisons) == [int(step) for step in steps]
     assert again.run.notes == ()
 
 
@@ -144,15 +145,15 @@ def test_a_step_that_falls_is_refused_with_the_remedy(
 ) -> None:
     watch = run(tmp_path, stored)
     says = (
-        f"look: needed a step that rises, got step {step} after step {stored[-1]}; call forget_after({step}) if the "
+        f"look: needed a step that rises, got step {step} after step {stored[-1]}; call resume({step}) if the "
         "training went back to this step, or count the steps over the whole run, not anew in each epoch"
     )
     with pytest.raises(WatchError, match=f"^{re.escape(says)}$"):
         watch.look(model(TOK), TOK, step=step)
-    assert tuple(watch.comparisons) == stored
-    watch.forget_after(step)
+    assert tuple(watch.run.comparisons) == stored
+    watch.resume(step)
     watch.look(model(TOK), TOK, step=step)
-    assert max(watch.comparisons) == step
+    assert max(watch.run.comparisons) == step
 
 
 def test_a_run_does_not_go_back_before_its_baseline(tmp_path: Path) -> None:
@@ -164,8 +165,8 @@ def test_a_run_does_not_go_back_before_its_baseline(tmp_path: Path) -> None:
     with pytest.raises(
         WatchError, match="needed step 20, that of the baseline, or a later one, got 5"
     ):
-        watch.forget_after(5)
-    assert tuple(watch.comparisons) == (20, 30)
+        watch.resume(5)
+    assert tuple(watch.run.comparisons) == (20, 30)
 
 
 def test_saved_weights_may_be_of_any_step_and_the_latest_look_stays_the_latest(
@@ -173,7 +174,7 @@ def test_saved_weights_may_be_of_any_step_and_the_latest_look_stays_the_latest(
 ) -> None:
     watch = run(tmp_path, (0, 20))
     watch.look(model(TOK, seed=1), TOK, step=10, origin={"model": "run/checkpoint-10"})
-    assert sorted(watch.comparisons) == [0, 10, 20]
+    assert sorted(watch.run.comparisons) == [0, 10, 20]
     assert watch.trajectory().last.meta["step"] == 20
 
 
@@ -212,7 +213,7 @@ def test_another_tokenizer_is_refused_where_it_encodes_the_questions_otherwise(
         match="the tokenizer at step 30 encodes the questions differently from the one at step 0",
     ):
         watch.look(network, renumbered(tokenizer()), step=30)
-    assert 30 not in watch.comparisons
+    assert 30 not in watch.run.comparisons
 
 
 @pytest.mark.parametrize("settings", [{}, {"scoring": "generate", "decoding": {"tokens": 4}}])
@@ -226,13 +227,15 @@ def test_a_tokenizer_that_is_changed_in_place_is_refused_like_another_one(
     tok.add_tokens(["of no question"])
     network.resize_token_embeddings(len(tok))
     watch.look(network, tok, step=1)
-    tok.add_tokens([watch.probe.items[0].prompt.split()[-1] + " :", watch.probe.items[0].prompt])
+    tok.add_tokens(
+        [watch.run.probe.items[0].prompt.split()[-1] + " :", watch.run.probe.items[0].prompt]
+    )
     network.resize_token_embeddings(len(tok))
     with pytest.raises(
         ScoringError, match="the tokenizer at step 2 encodes the questions differently"
     ):
         watch.look(network, tok, step=2)
-    assert sorted(watch.comparisons) == [0, 1]
+    assert sorted(watch.run.comparisons) == [0, 1]
 
 
 def test_embeddings_that_become_smaller_than_the_tokenizer_are_named(tmp_path: Path) -> None:
@@ -324,15 +327,15 @@ def test_resume_keeps_the_baseline_and_the_looks(tmp_path: Path) -> None:
     again = Watch(probe(), tmp_path, resume=True)
     assert again.run.baseline is not None
     assert again.run.baseline.checksum == before.run.baseline.checksum
-    assert sorted(again.comparisons) == [0, 5, 10]
-    assert again.comparisons[10].all == before.comparisons[10].all
+    assert sorted(again.run.comparisons) == [0, 5, 10]
+    assert again.run.comparisons[10].all == before.run.comparisons[10].all
 
 
 def test_resume_at_a_step_replaces_later_looks(tmp_path: Path) -> None:
     run(tmp_path)
     watch = Watch(probe(), tmp_path)
     watch.resume(step=7)
-    assert sorted(watch.comparisons) == [0, 5]
+    assert sorted(watch.run.comparisons) == [0, 5]
     folder = tmp_path / "_forgetwatch"
     assert [path.name for path in folder.glob("step-*")] == ["step-000005.parquet"]
     assert [look["step"] for look in json.loads((folder / "run.json").read_text())["looks"]] == [5]
@@ -404,8 +407,8 @@ def test_a_look_that_met_a_full_disk_is_stored_when_there_is_room(
     assert listed(folder) == [0, 10, 20, 30, 40]
     again = Watch(probe(), tmp_path, resume=True)
     assert again.run.notes == ()
-    assert {step: one.all for step, one in again.comparisons.items()} == {
-        step: one.all for step, one in watch.comparisons.items()
+    assert {step: one.all for step, one in again.run.comparisons.items()} == {
+        step: one.all for step, one in watch.run.comparisons.items()
     }
 
 
@@ -416,7 +419,7 @@ def test_a_repeated_look_is_stored_if_it_was_not(
     watch.look(model(TOK), TOK, step=10)
     assert watch.run.pending == (10,)
     disk.names = ()
-    assert watch.look(model(TOK), TOK, step=10) is watch.comparisons[10]
+    assert watch.look(model(TOK), TOK, step=10) is watch.run.comparisons[10]
     assert watch.run.pending == ()
     assert listed(tmp_path / "_forgetwatch") == [0, 10]
 
@@ -429,7 +432,7 @@ def test_what_is_not_stored_is_dropped_with_its_step_and_kept_with_its_rows(
     for step in (0, 10, 20):
         watch.look(model(TOK, seed=step), TOK, step=step)
     assert watch.run.pending == (10, 20)
-    watch.forget_after(10)
+    watch.resume(10)
     assert watch.run.pending == (10,)
     assert watch.trajectory().last.meta["step"] == 10
     disk.names = ()
@@ -459,7 +462,7 @@ def test_a_damaged_look_does_not_stop_a_resume(tmp_path: Path) -> None:
     run(tmp_path)
     (tmp_path / "_forgetwatch" / "step-000005.parquet").write_bytes(b"PAR1")
     watch = Watch(probe(), tmp_path, resume=True)
-    assert sorted(watch.comparisons) == [0, 10]
+    assert sorted(watch.run.comparisons) == [0, 10]
     assert len(watch.run.notes) == 1
     assert re.match(r"step-000005\.parquet: .*it is left out$", watch.run.notes[0])
     assert (tmp_path / "_forgetwatch" / "step-000005.parquet.damaged").is_file()
@@ -496,7 +499,7 @@ def test_the_last_remaining_look_has_its_rows(tmp_path: Path) -> None:
             for weight in made.parameters():
                 weight.mul_(10)  # so that random models answer unlike each other
         watch.look(made, tok, step=step)
-    watch.forget_after(4)
+    watch.resume(4)
     trajectory = watch.trajectory()
     assert trajectory.last.meta["step"] == trajectory.steps[-1] == 4
     changed = flips(trajectory.baseline, trajectory.last)
@@ -521,7 +524,7 @@ def test_a_resume_stores_the_plan_and_the_findings_again(tmp_path: Path) -> None
 def test_answers_that_vanish_are_logged_at_the_first_look_that_misses_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    watch, measure = run(tmp_path, (0,)), Watch._evaluate
+    watch, measure = run(tmp_path, (0,)), LookScorer._evaluate
 
     def failing(self: Watch, *given: Any, **options: Any) -> Snapshot:
         look = measure(self, *given, **options)
@@ -533,7 +536,7 @@ def test_answers_that_vanish_are_logged_at_the_first_look_that_misses_them(
             ),
         )
 
-    monkeypatch.setattr(Watch, "_evaluate", failing)
+    monkeypatch.setattr(LookScorer, "_evaluate", failing)
     for step in (10, 20):
         watch.look(model(TOK), TOK, step=step)
     lines = [
@@ -740,6 +743,6 @@ def test_a_decision_is_stored_at_once(tmp_path: Path) -> None:
     run = Run(probe(), tmp_path)
     run.open()
     run.add(scorer.Scorer(probe(), TOK, model(TOK)).score(model(TOK), step=0), step=0)
-    run.decide(Decision(items=20, looks=3))
-    assert Decision.of(Description.read(tmp_path / "_forgetwatch").values) == run.decision
+    run.decide(LookPlan(items=20, looks=3))
+    assert LookPlan.of(Description.read(tmp_path / "_forgetwatch").values) == run.state.plan
     run.close()

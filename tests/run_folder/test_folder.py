@@ -27,7 +27,7 @@ from typer.testing import CliRunner
 from forgetwatch import Snapshot, Trajectory, save_snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError, WatchError
-from forgetwatch.run_folder import description as contents
+from forgetwatch.run_folder import contents
 from forgetwatch.run_folder.contents import StoredRun
 from forgetwatch.run_folder.description import GuardFinding
 from forgetwatch.run_folder.folder import Resumed, RunFolder

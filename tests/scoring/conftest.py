@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support import model, tokenizer
 
-from forgetwatch.scoring import model_loading as loading
+from forgetwatch.scoring import cached_score as loading
 from forgetwatch.scoring.model_loading import load_model
 
 

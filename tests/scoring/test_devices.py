@@ -37,7 +37,7 @@ from forgetwatch.cli import app
 from forgetwatch.cli.options import check_device_map
 from forgetwatch.errors import ScoringError
 from forgetwatch.loading import Loading
-from forgetwatch.scoring import model_loading as checkpoints
+from forgetwatch.scoring import cached_score as checkpoints
 from forgetwatch.scoring import model_loading as pretrained
 from forgetwatch.scoring.cached_score import score_checkpoint
 from forgetwatch.scoring.model import explain_out_of_memory

@@ -346,7 +346,7 @@ def test_an_unchanged_model_with_sampled_answers_forgets_nothing_beyond_the_nois
     )
     scorer = Scorer(probe, tok, network)
     one, other = scorer.score(network), scorer.score(network, again=True)
-    whole = compare(before=one, after=other, null=other).all
+    whole = compare(before=one, after=other, repeat=other).all
     assert whole.forgetting > 0.1  # drawing alone flips that much
     assert whole.p_value > 0.01
     assert whole["null_lost"] == whole.forgotten  # the null is the same second measurement

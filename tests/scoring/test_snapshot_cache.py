@@ -30,7 +30,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from forgetwatch import Snapshot, save_snapshot
 from forgetwatch.cache import CacheEntry
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import model_loading as loading
+from forgetwatch.scoring import weights_identity as loading
 from forgetwatch.scoring.cached_score import score_checkpoint
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.scoring.transformers_versions import cache_argument

@@ -691,7 +691,7 @@ def test_no_torch_where_only_files_are_named(tmp_path: Path) -> None:
     code = f"""
 import sys
 from forgetwatch.cli import app
-from forgetwatch.comparing.comparison import Spread
+from forgetwatch.comparing.paper_means import Spread
 app(["study", {str(path)!r}, "-o", {str(tmp_path / "out")!r}], standalone_mode=False)
 print(sorted({{"torch", "transformers", "datasets"}} & set(sys.modules)))
 """
@@ -1255,7 +1255,7 @@ def test_each_side_is_sampled_in_its_own_rendering_and_kept(
     assert (pair["samples"], pair["items"]["compared"]) == (2, 12)
     # Again without the cache, and with no model to load.
     monkeypatch.setenv("FORGETWATCH_CACHE", str(saved / "empty"))
-    monkeypatch.setattr("forgetwatch.scoring.model_loading.load_model", None)
+    monkeypatch.setattr("forgetwatch.scoring.cached_score.load_model", None)
     before = (saved / "out" / "study.json").read_text()
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output

@@ -28,7 +28,8 @@ from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from forgetwatch.metrics.divergence import first_tokens
-from forgetwatch.run.drift import Reading, read_under, sample_completions
+from forgetwatch.run.completions import Reading
+from forgetwatch.run.drift import read_under, sample_completions
 from forgetwatch.scoring.encoding import Ids
 from forgetwatch.scoring.generation import end_tokens, sample, seeds_of
 

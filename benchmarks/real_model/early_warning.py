@@ -288,7 +288,8 @@ def task_rows(tokenizer: Any, task: str, left_out: Sums) -> list[tuple[Ids, Ids]
 
 def prepare(options: Options) -> None:
     """Score the model at the start, sample its completions, and store what all runs share; skip what is there."""
-    from forgetwatch.run.drift import sample_completions, save_completions
+    from forgetwatch.run.completions import save_completions
+    from forgetwatch.run.drift import sample_completions
     from forgetwatch.scoring.encoding import encode
     from forgetwatch.scoring.scorer import score
 
@@ -342,7 +343,7 @@ class Laboratory:
     """
 
     def __init__(self, options: Options) -> None:
-        from forgetwatch.run.drift import read_completions
+        from forgetwatch.run.completions import read_completions
         from forgetwatch.scoring.scorer import Scorer
 
         self.options = options

@@ -199,7 +199,7 @@ def table(folder: Path) -> Iterator[str]:
             yield f"| {' | '.join(cells)} | | | | |"
         for number, name in enumerate(damages):
             after = load_snapshot(folder / f"{label}-{form}-{name}.parquet")
-            one = Pair.of(before, after, name=name, norm="sum")
+            one = Pair.of(before, after, name=name)
             flips = one.pairs.after.astype(float) - one.pairs.before.astype(float)
             scores = one.differences()
             z, t = interval(flips), interval(scores)
@@ -246,8 +246,7 @@ def differences(folder: Path) -> Iterator[str]:
             if name == "start" or not all(path.exists() for side in sides for path in side):
                 continue
             one, other = (
-                Pair.of(*map(load_snapshot, side), name=name, norm="sum").differences()
-                for side in sides
+                Pair.of(*map(load_snapshot, side), name=name).differences() for side in sides
             )
             rng = np.random.default_rng(SEED)
             # Two probes share no item: each is drawn by itself.

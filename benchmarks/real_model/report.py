@@ -20,7 +20,6 @@ from rich.console import Console
 from rich.progress import track
 
 from forgetwatch import Snapshot, load_snapshot
-from forgetwatch.comparing import decided_by
 from forgetwatch.measures.aligned import AlignedPairs
 from forgetwatch.measures.pairing import pair
 from forgetwatch.metrics.intervals import clustered_mean
@@ -36,27 +35,23 @@ HARMLESS: Final = ("narrow-0.25", "narrow-0.5", "form-0.25", "form-0.5")
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """The start and one dose of one training, decided by one norm."""
+    """The start and one dose of one training."""
 
     name: str
-    norm: str
     pairs: AlignedPairs
     items: Confidence
     scores: LogScore
 
     @classmethod
-    def of(cls, before: Snapshot, after: Snapshot, *, name: str, norm: str) -> Pair:
-        """Decide both sides by the norm and align them."""
-        sides = [
-            decided_by(side, dict.fromkeys(side.norms, norm))
-            for side in (before.head(len(after)), after)
-        ]
+    def of(cls, before: Snapshot, after: Snapshot, *, name: str) -> Pair:
+        """Align both sides."""
+        sides = before.head(len(after)), after
         pairs = AlignedPairs.align(*sides, pair(*sides))[0]
         assert pairs.options_before is not None
         assert pairs.options_after is not None
         scores = log_score(pairs.options_before, pairs.options_after)
         assert scores is not None
-        return cls(name=name, norm=norm, pairs=pairs, items=pairs.confidence(), scores=scores)
+        return cls(name=name, pairs=pairs, items=pairs.confidence(), scores=scores)
 
     @property
     def flips(self) -> tuple[int, int]:
@@ -112,11 +107,10 @@ def main() -> None:
     cells = sorted(out.glob("score/*.parquet"))
     doses = [path for path in cells if not path.stem.startswith("start")]
     found = {
-        (path.stem, norm): Pair.of(start, load_snapshot(path), name=path.stem, norm=norm)
+        path.stem: Pair.of(start, load_snapshot(path), name=path.stem)
         for path in track(
             doses, description="reading", console=Console(stderr=True), transient=True
         )
-        for norm in ("sum", "bytes")
     }
     for table in (
         dose_table(found),
@@ -128,17 +122,15 @@ def main() -> None:
         print("\n".join(table), end="\n\n", flush=True)
 
 
-def dose_table(found: dict[tuple[str, str], Pair]) -> Iterator[str]:
+def dose_table(found: dict[str, Pair]) -> Iterator[str]:
     """Dose and response."""
     rng = np.random.default_rng(SEED)
     yield (
-        "| training, dose | items | norm | accuracy | 1->0, 0->1 | net z | known, now lost | by luck "
+        "| training, dose | items | accuracy | 1->0, 0->1 | net z | known, now lost | by luck "
         "| net (interval; z) | log score (t) | log m | power: net, known, log |"
     )
-    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
-    for (name, norm), one in sorted(
-        found.items(), key=lambda each: (each[0][0], each[0][1] == "bytes")
-    ):
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    for name, one in sorted(found.items()):
         lost, won = one.flips
         known, scores = count_known(one.items), one.scores
         assert known is not None
@@ -147,7 +139,7 @@ def dose_table(found: dict[tuple[str, str], Pair]) -> Iterator[str]:
         share = power(one, rng)
         mass = log_mass(one)
         yield (
-            f"| {name} | {len(one.pairs):,} | {norm} | {one.pairs.before.mean():.3f} -> {one.pairs.after.mean():.3f} "
+            f"| {name} | {len(one.pairs):,} | {one.pairs.before.mean():.3f} -> {one.pairs.after.mean():.3f} "
             f"| {lost}, {won} | {(won - lost) / math.sqrt(max(lost + won, 1)):+.1f} "
             f"| {known.known:g}, {known.known_lost:g} | {known.known_lost_by_luck:.1f} "
             f"| {known.lost_net:+.1f} ({low:+.0f} to {high:+.0f}; {z_of(one.net_of(TAU)):+.1f}) "
@@ -162,16 +154,16 @@ def t(change: Change) -> float:
 
 
 def log_mass(one: Pair) -> str:
-    """Mean change of the logarithm of the options' total probability, nats; the same under every norm."""
+    """Mean change of the logarithm of the options' total probability, nats."""
     assert one.pairs.options_before is not None
     assert one.pairs.options_after is not None
     return f"{float(np.mean(one.pairs.options_after.log_mass - one.pairs.options_before.log_mass)):+.2f}"
 
 
-def tau_table(found: dict[tuple[str, str], Pair]) -> Iterator[str]:
+def tau_table(found: dict[str, Pair]) -> Iterator[str]:
     """The z of known and lost, net, by tau: damage has to give much, and a dose at which nothing fell little."""
     yield f"| dose, sum | {' | '.join(f'tau {tau:g}' for tau in TAUS)} |\n|---|{'---|' * len(TAUS)}"
-    sums = {name: one for (name, norm), one in sorted(found.items()) if norm == "sum"}
+    sums = dict(sorted(found.items()))
     zs = {name: [z_of(one.net_of(tau)) for tau in TAUS] for name, one in sums.items()}
     for name, row in zs.items():
         nets = [float(sums[name].net_of(tau).sum()) for tau in TAUS]
@@ -184,13 +176,13 @@ def tau_table(found: dict[tuple[str, str], Pair]) -> Iterator[str]:
             yield f"| **{label}** | {' | '.join(f'**{z:+.1f}**' for z in np.median(rows, axis=0))} |"
 
 
-def random_keys(found: dict[tuple[str, str], Pair], *, draws: int = 500) -> Iterator[str]:
+def random_keys(found: dict[str, Pair], *, draws: int = 500) -> Iterator[str]:
     """Keys drawn at random: nothing can be known, so the net has to be 0."""
     rng = np.random.default_rng(SEED)
     yield "| random keys, 500 draws | tau | known, now lost | net (its error) | intervals beyond 0 |"
     yield "|---|---|---|---|---|"
-    for name in [name for name in ("destroy-1", "form-1", "narrow-1") if (name, "sum") in found]:
-        pairs = found[name, "sum"].pairs
+    for name in [name for name in ("destroy-1", "form-1", "narrow-1") if name in found]:
+        pairs = found[name].pairs
         assert pairs.options_before is not None
         assert pairs.options_after is not None
         for tau in (0.5, TAU, 0.9):
@@ -236,7 +228,7 @@ def noise_table(out: Path, start: Snapshot) -> Iterator[str]:
     for name in ("batches", "bf16"):
         path = out / "score" / f"start-{name}.parquet"
         if path.exists():
-            one = Pair.of(start, load_snapshot(path), name=name, norm="sum")
+            one = Pair.of(start, load_snapshot(path), name=name)
             known, change = count_known(one.items), one.scores.change
             assert known is not None
             assert change is not None
@@ -259,7 +251,7 @@ def form_table(out: Path) -> Iterator[str]:
             if not all(path.exists() for path in paths):
                 continue
             before, after = map(load_snapshot, paths)
-            one = Pair.of(before, after, name=name, norm="sum")
+            one = Pair.of(before, after, name=name)
             change = one.scores.change
             assert change is not None
             lost, won = one.flips

@@ -42,14 +42,9 @@ from forgetwatch.comparing.document import comparison_json
 from forgetwatch.comparing.groups import Group
 from forgetwatch.metrics.intervals import Interval, wilson
 from forgetwatch.report.pictures import save_figure
-from forgetwatch.run.drift import (
-    Completions,
-    drift_prompts,
-    read_completions,
-    read_under,
-    sample_completions,
-    save_completions,
-)
+from forgetwatch.run.completions import Completions, read_completions, save_completions
+from forgetwatch.run.drift import read_under, sample_completions
+from forgetwatch.run.drift_prompts import drift_prompts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -33,7 +33,7 @@ HOME = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["pro
 PUBLIC = {
     "ForgetWatchCallback": ("watch", "attach"),
     "Guard": (),
-    "Watch": ("look", "look_again", "forget_after", "pending", "store_pending"),
+    "Watch": ("look", "resume", "trajectory", "close"),
     "Snapshot": ("from_columns", "take", "table", "meta"),
 }
 """Members of classes whose other members are for the package itself."""

@@ -15,8 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import curves
+
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "tutorial" / "first-run.md"
+RELEASE = PAGE.with_name("release.md")
 TABLE = re.compile(r"(?<=```text\n)FORGOT     run, step (?:(?!report: )[^`])+")
 """The first table of the demo, in a block of README and of the tutorial."""
 SHOWN = re.compile(
@@ -37,7 +40,7 @@ def rewritten(page: str, run: Callable[[str], str]) -> str:
 
 
 def main() -> None:
-    """Run the commands in a new folder, and write the page."""
+    """Run the commands in a new folder, and write pages and pictures."""
     with TemporaryDirectory() as folder:
 
         def run(commands: str) -> str:
@@ -48,22 +51,30 @@ def main() -> None:
                 raise SystemExit(f"{commands}: exit status {done.returncode}\n{done.stderr}")
             return done.stdout
 
-        page = rewritten(PAGE.read_text(encoding="utf-8"), run)
-        PAGE.write_text(page, encoding="utf-8")
-        (table, *_) = TABLE.findall(page)
+        for path in (PAGE, RELEASE):
+            page = rewritten(path.read_text(encoding="utf-8"), run)
+            path.write_text(page, encoding="utf-8")
+        (table, *_) = TABLE.findall(PAGE.read_text(encoding="utf-8"))
         for shown in (ROOT / "README.md", ROOT / "docs" / "index.md"):
             shown.write_text(
                 TABLE.sub(lambda _: table, shown.read_text(encoding="utf-8")), encoding="utf-8"
             )
         demo = Path(folder, "forgetwatch-demo")
-        shutil.copy(demo / "forgetting.png", ROOT / "docs" / "tutorial" / "demo.png")
+        shutil.copy(demo / "forgetting.png", PAGE.with_name("demo.png"))
+        look = demo / "run" / "_forgetwatch"
+        sides = f"{look}/baseline.parquet {look}/step-000180.parquet"
+        run(f"forgetwatch compare {sides} --plots figures")
+        (picture,) = Path(folder, "figures").glob("categories-*.png")
+        shutil.copy(picture, PAGE.with_name("categories.png"))
+        run("WANDB_MODE=offline forgetwatch demo --report-to wandb --output tracked")
+        curves.main(Path(folder, "tracked"), ROOT / "docs" / "how-to" / "wandb.png")
         if (browser := shutil.which("chromium")) is not None:
             shot = f"--screenshot={ROOT / 'docs' / 'how-to' / 'report.png'}"
             given = [
                 "--headless",
                 "--no-sandbox",
                 "--hide-scrollbars",
-                "--window-size=1280,720",
+                "--window-size=1280,690",
                 shot,
             ]
             subprocess.run(

@@ -168,7 +168,7 @@ def gallery(demo: Path) -> None:
     shutil.copy(demo / "run" / "_forgetwatch" / "report.html", folder / "demo.html")
     shutil.copy(demo / "forgetting.png", folder / "demo.png")
     (folder / "index.md").write_text(GALLERY, encoding="utf-8")
-    section = card_section(Trajectory.from_run(demo / "run"))
+    section = card_section(Trajectory.from_run(demo / "run"), demo / "run")
     (folder / "model-card.md").write_text(f"# A model card\n\n{section}\n", encoding="utf-8")
 
 

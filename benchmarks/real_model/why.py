@@ -430,9 +430,7 @@ def _counts_row(cell: Mapping[str, Any], group: Group) -> list[str]:
     name = METHODS[cell["method"]] + ("" if cell["reached"] else " *")
     right = group.retained + group.forgotten
     kept = wilson(group.retained, right)
-    known = (
-        "" if group["known"] is None else f"{group.value('known'):g}, {group.value('known_lost'):g}"
-    )
+    known = "" if group["known"] is None else f"{group['known']:g}, {group['known_lost']:g}"
     net, interval = group["known_lost_net"], group["known_lost_net_interval"]
     lost = (
         ""

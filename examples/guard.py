@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import subprocess
+import sys
 
 from datasets import load_dataset
 from trl import SFTConfig, SFTTrainer
@@ -74,7 +75,9 @@ def main(given: argparse.Namespace) -> None:
     )
     trainer.train()
     print("best checkpoint:", trainer.state.best_model_checkpoint)
-    subprocess.run(["forgetwatch", "flips", given.output, "--limit", "3"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "forgetwatch", "flips", given.output, "--limit", "3"], check=True
+    )
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import subprocess
+import sys
 
 from datasets import load_dataset
 from peft import LoraConfig
@@ -53,7 +54,9 @@ def main(given: argparse.Namespace) -> None:
         callbacks=[ForgetWatchCallback(given.probe, log="full", drift=True)],
     )
     trainer.train()
-    subprocess.run(["forgetwatch", "flips", given.output, "--limit", "3"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "forgetwatch", "flips", given.output, "--limit", "3"], check=True
+    )
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,10 @@ def write_outcomes(name: str, path: Path, *, tokens: int) -> Path:
 def main(given: argparse.Namespace) -> None:
     before = write_outcomes(given.before, Path(given.output, "before.jsonl"), tokens=given.tokens)
     after = write_outcomes(given.after, Path(given.output, "after.jsonl"), tokens=given.tokens)
-    subprocess.run(["forgetwatch", "compare", before, after], check=True)
-    subprocess.run(["forgetwatch", "flips", before, after, "--limit", "3"], check=True)
+    subprocess.run([sys.executable, "-m", "forgetwatch", "compare", before, after], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "forgetwatch", "flips", before, after, "--limit", "3"], check=True
+    )
 
 
 if __name__ == "__main__":

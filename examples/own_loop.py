@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import torch
@@ -61,7 +62,9 @@ def main(given: argparse.Namespace) -> None:
             )  # the model's mode and all random states are restored
     for alarm in watch.trajectory().alarms():
         print(alarm)
-    subprocess.run(["forgetwatch", "flips", given.output, "--limit", "3"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "forgetwatch", "flips", given.output, "--limit", "3"], check=True
+    )
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import subprocess
+import sys
 from pathlib import Path
 
 from datasets import Dataset
@@ -60,7 +61,15 @@ def main(given: argparse.Namespace) -> None:
         str(given.output / f"{number}-{category.lower()}")
         for number, category in enumerate(STAGES, start=1)
     ]
-    report = ["forgetwatch", "report", *folders, "-o", str(given.output / "stages.html")]
+    report = [
+        sys.executable,
+        "-m",
+        "forgetwatch",
+        "report",
+        *folders,
+        "-o",
+        str(given.output / "stages.html"),
+    ]
     pictures = ["--plots", str(given.output / "stages")]
     subprocess.run([*report, *pictures], check=True)
 

@@ -69,9 +69,7 @@ def run(name: str, options: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> s
     module, lines = example(name), list[str]()
 
     def command(arguments: Sequence[object], **_: Any) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", *map(str, arguments)], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, check=True)
         lines.append(done.stdout)
 
     monkeypatch.setattr(sys, "argv", [name, *options])

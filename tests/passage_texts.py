@@ -56,7 +56,10 @@ def read(
         "chosen": [0 if right else 1 for right in questions] + [None] * of,
         "correct": [*questions, *[None] * of],
         "outcome": ["ok"] * n
-        + ["ok" if has else "unscored: 900 tokens, and the model reads 512" for has in scored],
+        + [
+            "ok" if has else "unscored: longer than the 512 tokens that the model reads"
+            for has in scored
+        ],
         "choice_logprobs": [None] * n + nats,
         "choice_bytes": [None] * n + [[1000] if has else None for has in scored],
     }

@@ -18,7 +18,7 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 335_799,
+    "tokens of the package": 335_806,
     "tokens of the tests": 470_311,
     "public names": 15,
     "files that name bits_per_byte": 6,
@@ -44,11 +44,11 @@ ROOMS = {
     "compare": ("text measures/aligned measures/pairing measures/option_columns comparing", 37_559),
     "policy": ("policy", 9_648),
     "report": ("report", 30_430),
-    "scoring": ("scoring", 34_107),
+    "scoring": ("scoring", 34_113),
     "retention": ("retention", 3_909),
     "run": ("run run_folder follow", 54_379),
     "merge": ("merge", 8_421),
-    "study": ("study", 15_563),
+    "study": ("study", 15_564),
     "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_838),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""

@@ -362,7 +362,7 @@ def _same_file(before: Snapshot, after: Snapshot) -> list[str]:
         return []
     if before.meta.get("source") == after.meta.get("source"):
         return ["both sides are one file, so that nothing can differ"]
-    return ["both sides have equal rows, so nothing can differ"]
+    return ["both sides have the same outcomes: no answer differs"]
 
 
 def _pairing_notes(before: Snapshot, after: Snapshot, pairing: Pairing) -> list[str]:

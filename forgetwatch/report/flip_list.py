@@ -291,8 +291,8 @@ def _why(flip: Flip) -> str:
     parts = [] if flip.loss is None else [f"of {flip.loss}"]
     if flip.log_mass_change is not None and flip.log_conditional_change is not None:
         mass, conditional = nats(flip.log_mass_change)[0], nats(flip.log_conditional_change)[0]
-        parts.append(f"mass {mass} nats, within the options {conditional}")
-    return ", ".join(parts)
+        parts.append(f"all options {mass} nats, the right one among them {conditional}")
+    return "; ".join(parts)
 
 
 def _said(flip: Flip, side: Side) -> str | None:

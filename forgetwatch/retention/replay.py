@@ -224,7 +224,7 @@ def _reason(kept: _Kept, prompt: Prompt, text: str, forbidden: Sequence[Probe]) 
     if plain(f"{prompt.text} {text}") in kept.seen:
         return "the same text again"
     if any(shares_words(probe, f"{prompt.text}\n{text}") for probe in forbidden):
-        return "holds words of a question of the probe"
+        return "with words of a question of the probe"
     return ""
 
 

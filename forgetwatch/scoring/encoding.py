@@ -185,7 +185,10 @@ def encode_prompts(
             why = "" if context else "an empty prompt, and the tokenizer has no start token"
             why = why or text.unscored or ("" if item.judge else ungradable_reason(item))
             if len(context) > room:
-                why = f"{len(context)} tokens and {max_length - room} for the answer, and the model reads {max_length}"
+                why = (
+                    f"no room for {max_length - room} tokens of an answer in the {max_length} "
+                    "that the model reads"
+                )
             encoded_prompt = Encoded(
                 context=context, texts=(), choices=(), spellings=(), unscored=why
             )
@@ -360,7 +363,8 @@ def _why_unscored(
     longest = (
         len(context) + max(map(len, choices)) - 1
     )  # the last token is predicted and never read
-    return f"{longest} tokens, and the model reads {max_length}" if longest > max_length else ""
+    fits = longest <= max_length
+    return "" if fits else f"longer than the {max_length} tokens that the model reads"
 
 
 def _start(tokenizer: Any) -> Ids:

@@ -557,7 +557,8 @@ def study_table(study: Study, *, with_findings: bool = False) -> Lines:
         lines.append(Text(_verdicts(study)))
         lines.append(
             Text(
-                "shown: the part of 1→0 that the mean accuracies of the tasks show, %", style="dim"
+                "shown: share of the loss (1→0) that the mean accuracies of the tasks reveal, %",
+                style="dim",
             )
         )
     if short := sum(any(_left_out(result)) for result in study.compared):

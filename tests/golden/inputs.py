@@ -204,7 +204,9 @@ def _choices(folder: Path) -> None:
     ):
         rows = model.rows(rng, mass=0.6 if name == "tuned" else 0.85)
         if name == "tuned":
-            rows = _without(rows, (4, 70), "unscored: 900 tokens, and the model reads 512")
+            rows = _without(
+                rows, (4, 70), "unscored: longer than the 512 tokens that the model reads"
+            )
         rows += _answers(rng, sums, right)
         _save(
             folder,
@@ -343,7 +345,7 @@ def _passages(folder: Path) -> None:
     for name, model, now in (("base", base, bits), ("tuned", tuned, worse)):
         read = _read(texts, now)
         if name == "tuned":
-            read = _without(read, (5,), "unscored: 900 tokens, and the model reads 512")
+            read = _without(read, (5,), "unscored: longer than the 512 tokens that the model reads")
         mixed = _snapshot(model.rows(rng) + read, _meta(both, f"mixed-{name}"))
         _save(
             folder,

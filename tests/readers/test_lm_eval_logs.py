@@ -787,7 +787,7 @@ def test_a_file_compared_with_itself_is_noted(tmp_path: Path) -> None:
         compare(before=path, after=path).notes[0]
         == "both sides are one file, so that nothing can differ"
     )
-    assert compare(before=path, after=copy).notes[0].startswith("both sides have equal rows")
+    assert compare(before=path, after=copy).notes[0].startswith("both sides have the same outcomes")
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     write_jsonl(copy, [{**row, "margin": 2.0} for row in rows])
     assert not any("both sides" in note for note in compare(before=path, after=copy).notes)

@@ -65,7 +65,7 @@ def test_no_row_has_a_question_of_the_probe() -> None:
     )
     found = sampled(forbidden=[taken])
     assert shares_words(taken, " ".join(words))
-    assert found.dropped["holds words of a question of the probe"] >= 1
+    assert found.dropped["with words of a question of the probe"] >= 1
     assert found.overlap == 0
     assert not any(
         shares_words(taken, f"{row['prompt']} {row['completion']}") for row in found.rows

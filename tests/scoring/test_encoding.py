@@ -120,7 +120,7 @@ def test_context_and_choice_together_are_the_tokens_of_the_whole_text() -> None:
     [
         (item(choices=(" w2", "")), 100, "choice 1 has no text"),
         (item(choices=(" w2", "  ")), 100, "choice 1 has no text"),
-        (item("Q " + "w1 " * 9), 10, "11 tokens, and the model reads 10"),
+        (item("Q " + "w1 " * 9), 10, "longer than the 10 tokens that the model reads"),
         (
             Item(id="1", task="t", prompt="Q", answer="w1", match="exact"),
             100,

@@ -97,10 +97,10 @@ def test_items_that_cannot_be_scored_are_unscored_with_their_reason() -> None:
         Item(id="fine", task="t", prompt="Q", choices=(" w1", " w2"), answer=0),
     ]
     rows = {row["item_id"]: row for row in score(model(TOK), TOK, Probe(items)).table.to_pylist()}
-    assert rows["long"]["outcome"] == "unscored: 200 tokens, and the model reads 128"
+    assert rows["long"]["outcome"] == "unscored: longer than the 128 tokens that the model reads"
     assert (
         rows["open"]["outcome"]
-        == "unscored: 1 tokens and 256 for the answer, and the model reads 128"
+        == "unscored: no room for 256 tokens of an answer in the 128 that the model reads"
     )
     assert rows["blank"]["outcome"] == "unscored: choice 1 has no text"
     assert [rows[name]["correct"] for name in ("long", "open", "blank")] == [None] * 3
@@ -422,7 +422,7 @@ def test_a_text_beyond_the_context_is_unscored_with_the_reason() -> None:
     tok = tokenizer()
     long = Item(id="long", task="t", prompt="", choices=(" ".join(WORDS[:60]),))
     found = score(model(tok, positions=48), tok, Probe([long, *passages(2)]))
-    assert found.texts("outcome")[0] == "unscored: 60 tokens, and the model reads 48"
+    assert found.texts("outcome")[0] == "unscored: longer than the 48 tokens that the model reads"
     assert found.is_unscored.tolist() == [True, False, False]
 
 

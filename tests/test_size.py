@@ -18,8 +18,8 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 335_806,
-    "tokens of the tests": 470_311,
+    "tokens of the package": 335_822,
+    "tokens of the tests": 470_315,
     "public names": 15,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -39,7 +39,7 @@ ROOMS = {
     "metrics": ("metrics measures", 26_226),
     "theory": ("theory", 5_441),
     "grading": ("grading", 15_667),
-    "probes": ("probes", 23_661),
+    "probes": ("probes", 23_677),
     "readers": ("readers files/rows files/json_pieces", 30_684),
     "compare": ("text measures/aligned measures/pairing measures/option_columns comparing", 37_559),
     "policy": ("policy", 9_648),

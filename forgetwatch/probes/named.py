@@ -177,16 +177,17 @@ def _local(
             f"datasets.load_from_disk({str(path)!r}).to_parquet('questions.parquet') writes"
         )
     parts = str(name).split("+")
-    if LADDER in parts and len(parts) > 1:
+    if LADDER in str(name).replace(":", "+").split("+") and str(name) != LADDER:
         raise ProbeError(
-            f"{name}: needed the levels of a ladder beside another probe, such as ladder-3345212455"
+            f"{name}: needed the levels of a ladder beside another probe or a number, such as "
+            f"{str(name).replace(LADDER, 'ladder-3345212455')}"
         )
+    whole, _, count = str(name).rpartition(":")
+    if whole and count.isdecimal() and int(count):
+        return _local(whole, columns, key).head(int(count))
     ladders = {part: named_ladder(part) for part in parts}
     unknown = [part for part in parts if part not in _LOCAL_NAMES and ladders[part] is None]
     if unknown:
-        whole, _, count = str(name).rpartition(":")
-        if whole and count.isdecimal() and int(count):
-            return _local(whole, columns, key).head(int(count))
         near = did_you_mean(unknown[0], _LOCAL_NAMES)
         near += "; @one or @each ends a name" if "@" in str(name) else ""
         raise ProbeError(

@@ -380,7 +380,7 @@ def _merge(case: _Case) -> list[Advice]:
     return [
         Advice(
             kind="merge",
-            text=f"{how}, so that 98 % of what it knew stays",
+            text=f"{how}: the command seeks the largest share that keeps 98 % of what it knew",
             measured=measured,
             command=command,
         )

@@ -33,7 +33,7 @@ from forgetwatch.report.side_names import model_names, shortened
 from forgetwatch.run_folder.description import RUN_FOLDER
 from forgetwatch.text import count, listed, one_line, passages, percent, run_name, short_name
 
-_NOTHING: Final = "no checkpoint to keep: each forgot, or none is saved"
+_NOTHING: Final = "no checkpoint to keep: every look forgot"
 _FINDINGS: Final = 2
 """Findings of a guard, and limits of a gate, in a row."""
 
@@ -304,7 +304,7 @@ def _keep(
         how = "kept more" if better.kept > look.kept else "learned more" if is_known else "later"
     unsaved = "" if better is None else f"{better.step:,} {how}, unsaved"
     if look is None:
-        return f"nothing is saved to keep; step {unsaved}" if unsaved else _NOTHING
+        return f"no saved checkpoint to keep; step {unsaved}" if unsaved else _NOTHING
     if (
         look.step == this_stage(trajectory).final_step and not unsaved
     ) or look.decision.word == "NO VERDICT":

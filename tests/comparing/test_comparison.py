@@ -339,7 +339,8 @@ def test_one_file_on_both_sides_is_noted_and_so_are_equal_rows(tmp_path: Path) -
         in compare(before=one, after=one).notes
     )
     assert any(
-        "both sides have the same outcomes" in note for note in compare(before=one, after=copy).notes
+        "both sides have the same outcomes" in note
+        for note in compare(before=one, after=copy).notes
     )
     assert not any(
         "so that nothing can differ" in note for note in compare(before=one, after=later).notes

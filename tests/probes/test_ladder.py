@@ -113,9 +113,10 @@ def test_the_name_has_the_levels() -> None:
     [
         ("ladder-334521245", "needed a digit from 1 to 8 for each of chain, compared"),
         ("ladder-3345212459", "needed a digit from 1 to 8"),
+        ("ladder:100", r"such as ladder-3345212455:100$"),
         (
             "ladder+strata",
-            "needed the levels of a ladder beside another probe, such as ladder-3345212455",
+            "needed the levels of a ladder beside another probe or a number, such as ladder-3345212455",
         ),
     ],
 )

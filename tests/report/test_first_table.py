@@ -233,12 +233,9 @@ def test_the_checkpoint_to_keep_has_its_bound_and_an_unsaved_one_its_step(tmp_pa
     of_task = of_run(trajectory, "new task", run=tmp_path / "a", tolerance=limits)
     assert of_task == "loss 2 at the start, 1 at step 1, 0.9 at the end"
     unsaved = of_run(trajectory, "keep", run=saved(tmp_path / "b", 2, 3), tolerance=limits)
-    assert unsaved == "nothing is saved to keep; step 1 better, unsaved"
+    assert unsaved == "no saved checkpoint to keep; step 1 better, unsaved"
     lost = watched([True] * 320 + [False] * 80, WORSE, WORSE)
-    assert (
-        of_run(lost, "keep", run=tmp_path / "a")
-        == "no checkpoint to keep: each forgot, or none is saved"
-    )
+    assert of_run(lost, "keep", run=tmp_path / "a") == "no checkpoint to keep: every look forgot"
     assert of_run(watched(KEPT, KEPT), "keep", run=saved(tmp_path / "c", 1)) == ""
 
 

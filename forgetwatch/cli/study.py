@@ -92,8 +92,8 @@ def study_command(  # noqa: C901
             before: logs/base.parquet
             after: logs/tuned.parquet
 
-    Size, data and covariates are what forgetting may go with; forgetwatch.study.plan describes
-    every key.
+    Size, data and covariates are what forgetting may go with.
+    forgetwatch.study.plan describes every key.
     """  # noqa: D301 - the control character itself keeps the lines apart
     check_device_map(device_map)
     check_output(json_path, "a JSON document", [study, probe], kind="study")

@@ -100,11 +100,12 @@ def follow_command(
 ) -> None:
     """Score each checkpoint of a training once, as soon as it is saved, from a process of its own.
 
-    It ends at the training's last step, after --idle, or on SIGTERM or Ctrl-C. Started again, it
-    continues. It exits with 3 if the guard stops it or the last outputs are not finite, and with 4
-    if the last checkpoint has no look.
+    It ends at the training's last step, after --idle, or on SIGTERM or Ctrl-C.
+    Started again, it continues. It exits with 3 if the guard stops it or the last
+    outputs are not finite, and with 4 if the last checkpoint has no look.
 
-    Several processes share the items: torchrun --nproc-per-node 2 -m -- forgetwatch follow ...
+    Several processes share the items: torchrun --nproc-per-node 2 -m --
+    forgetwatch follow ...
     """
     check_device_map(device_map)
     probe_named = load_probe(probe)

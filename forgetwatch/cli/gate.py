@@ -169,8 +169,8 @@ def gate_command(
 ) -> None:
     """Judge two models by a policy: limits in three tiers, with one error for all of them together.
 
-    Without limits the policy is fine-tune. Exit status: 0 PASS, 3 FAIL, 4 INCONCLUSIVE, 1 an error,
-    2 wrong usage.
+    Without limits the policy is fine-tune. Exit status: 0 PASS, 3 FAIL, 4
+    INCONCLUSIVE, 1 an error, 2 wrong usage.
     """
     if verify is not None:
         options = (

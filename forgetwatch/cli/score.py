@@ -35,10 +35,11 @@ def score_command(
 ) -> None:
     """Score a model on a probe, and write a snapshot with one row for each item.
 
-    A model that was scored on this probe before is taken from the cache, and an interrupted
-    measurement continues.
+    A model that was scored on this probe before is taken from the cache, and an
+    interrupted measurement continues.
 
-    Several processes share the items: torchrun --nproc-per-node 2 -m forgetwatch score ...
+    Several processes share the items: torchrun --nproc-per-node 2 -m forgetwatch
+    score ...
     """
     with shared_work():
         items = load_probe(probe)

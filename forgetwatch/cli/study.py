@@ -79,7 +79,8 @@ def study_command(  # noqa: C901
 ) -> None:
     """Compare many pairs of models: what each training step forgot and gained, by category, size and data.
 
-    Each side is a model, a snapshot, a table or a log, or a list with one for each seed:
+    Each side is a model, a snapshot, a table or a log, or a list with one for
+    each seed:
 
     \b
     stages:

@@ -137,7 +137,7 @@ class Target:
 def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
     """Count the answers lost between each pair of models.
 
-    Over the items of the first that all were scored on.
+    Only items of the first model that all models were scored on are counted.
     """
     base = snapshots[0]
     right = np.stack([right_answers(base, snapshot) for snapshot in snapshots])

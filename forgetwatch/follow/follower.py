@@ -611,10 +611,7 @@ class Follower:
             run.folder.release()
 
     def show(self) -> None:
-        """Print the table of the last look, if any.
-
-        In the main process.
-        """
+        """Print the table of the last look, if any, in the main process."""
         if rank() == 0 and len(self.run.comparisons) > 1:
             of = self.queue.latest.max_steps if self.queue.latest else None
             run_output.show(self.run, page=self._page, max_steps=of)

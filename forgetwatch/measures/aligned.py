@@ -202,9 +202,9 @@ class AlignedPairs:
 
     @property
     def lost_form(self) -> Bools:
-        """Did an answer lose the form, bool [rows]?
+        """Did an answer lose the form alone, bool [rows]?
 
-        Without evidence that the knowledge is gone.
+        Nothing shows that the knowledge of such an answer is gone.
         """
         return lost_form(
             self.before,

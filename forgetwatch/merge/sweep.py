@@ -143,7 +143,7 @@ def run_sweep(
 ) -> MergeSweep:
     """Score the points between two models, and compare with both.
 
-    On a probe and on a second one that confirms.
+    All are scored on a probe, and on a second one that confirms.
 
     The target, by which points are also ranked, is a probe, for the accuracy on it, or the path of
     a table of values.

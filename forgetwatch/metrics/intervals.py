@@ -90,7 +90,7 @@ def newcombe(cells: Cells, *, level: float = 0.95) -> Interval:
 def combined_width(left: float, right: float, phi: float) -> float:
     """Width to one side of a difference of two estimates.
 
-    From the width of each and the correlation phi.
+    It follows from the width of each and the correlation phi.
 
     Source: Zou and Donner 2008; Newcombe's method 10 is a case of it.
     """

@@ -138,11 +138,10 @@ class Confidence:
         return is_known(self.before, self.share_before) & self.measured
 
     def luck(self, tau: float = TAU) -> tuple[Floats, Floats]:
-        """Weights of each confident wrong answer.
+        """Weights of each confident wrong answer, float64 [rows] each.
 
-        G/(k-g), and g/(k-g-1) if it moved to another; float64 [rows].
-
-        0 for all other rows. For rows that take part and have the scores of their options.
+        The first is g/(k-g). The second is g/(k-g-1) if the answer moved to another wrong option,
+        else 0. Both are 0 for all other rows.
         """
         if self.wrong_share is None:
             raise ValueError(

@@ -274,7 +274,7 @@ class FallTest:
     def smallest_fall(self, level: float) -> float:
         """Smallest fall with a p-value of at most `level`.
 
-        For changes that vary as these do.
+        The loss is tested on changes that vary as these do.
         """
         n = self.change.observations
         # The mean with the added observation has to fall this far, and that observation does not

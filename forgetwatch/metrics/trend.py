@@ -98,9 +98,7 @@ def family_mean(outcome: Floats, family: Ints) -> Slope:
 def family_slopes(
     outcome: Floats, covariates: Mapping[str, Floats], family: Ints
 ) -> dict[str, Slope]:
-    """Slope of each covariate with the others held.
-
-    By least squares.
+    """Least-squares slope of each covariate with the others held.
 
     Args:
         outcome: The outcome of each pair, float64 [pairs].

@@ -213,7 +213,7 @@ class LookScorer:
     ) -> Trial | None:
         """Time a few items before the baseline.
 
-        Or take what was measured with a cached baseline. `items` is the number of items that is set
+        With a cached baseline, what was measured then is taken. `items` is the number of items that is set
         by hand, `weights` the fingerprint of the model; None for none.
         """
         sizes = (

@@ -65,9 +65,7 @@ def look_row(run: Run, *, step: int, full: bool, chosen_by: str | None = None) -
 
 
 def composite_row(share: float, metrics: Mapping[str, float], name: str | None) -> dict[str, float]:
-    """Harmonic mean of the kept share and an evaluation metric.
-
-    As a row.
+    """Row with the harmonic mean of kept share and evaluation metric.
 
     The kept share alone is highest for a model that has not learned anything.
 

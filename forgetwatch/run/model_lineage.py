@@ -45,7 +45,7 @@ def remember_trained(model: nn.Module, run: Run) -> None:
 def facts_of(model: nn.Module, tokenizer: Any) -> dict[str, Any]:
     """What two stages of one model have in common.
 
-    And whether the model was loaded from a folder or by a name.
+    The facts include whether the model was loaded from a folder or by a name.
     """
     config: Any = getattr(without_wrappers(model), "config", None)
     name_or_path = str(getattr(config, "_name_or_path", "") or "")

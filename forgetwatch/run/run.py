@@ -478,7 +478,7 @@ class Run:
     def descend(self, lineage: Lineage) -> None:
         """Count against the base of earlier trainings too.
 
-        From the first look on.
+        It counts from the first look on.
 
         Raises:
             WatchError: If a look was taken already.
@@ -545,7 +545,7 @@ class Run:
     def carry(self, step: int, *, completions: bool) -> None:
         """Copy the history into a checkpoint that this run saved.
 
-        And perhaps the base's completions.
+        With `completions`, the base's completions are copied too.
         """
         files = (self.state.saved or {}).get(step)
         if files is not None and files == files_digest(

@@ -140,10 +140,7 @@ def look_line(group: Group, *, step: int, max_steps: int | None, took: float) ->
 
 
 def not_generated_line(probe: Probe) -> str:
-    """Line on answers that are no longer generated.
-
-    Which categories are lost with them.
-    """
+    """Line on answers that are no longer generated, with their categories."""
     lost = Subset.from_probe(probe, items=None, generates=False).missing_categories
     return (
         "generated answers would take the looks beyond max_overhead: only log-likelihood items "

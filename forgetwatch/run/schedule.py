@@ -484,9 +484,7 @@ def decide_start(
     schedule: Schedule,
     items: int | None = None,
 ) -> LookPlan:
-    """Decide items and looks before the baseline.
-
-    From the seconds of a few items.
+    """Decide items and looks from the seconds of a few items.
 
     The number of items is 500, 1,000 and so on or the whole probe, so that it seldom depends on
     other work of the machine, and a baseline that was measured before can be used again.
@@ -585,9 +583,7 @@ def evaluated_worth(probe: Probe, decision: LookPlan) -> float:
 
 
 def evaluated(probe: Probe, decision: LookPlan) -> list[tuple[Item, float]]:
-    """Items that looks evaluate, and the worth of each.
-
-    In questions.
+    """Items that looks evaluate, and the worth of each in questions.
 
     The time of an item grows with its text. A question is worth 1, and a passage its length over
     the mean length of the questions, worked examples left out: these are read once for many

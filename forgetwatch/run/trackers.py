@@ -518,7 +518,7 @@ class FollowerLogger:
     def send(self, run: Run) -> None:
         """Send the rows of all looks that trackers lack, and the verdict.
 
-        By rising step.
+        The rows are sent in the order of their steps.
 
         Whatever a tracker raises is raised when the others have their rows.
         """

@@ -198,10 +198,7 @@ def chosen_by(args: TrainingArguments) -> str | None:
 
 
 def tokenizer_of(kwargs: Mapping[str, Any]) -> Any:
-    """Tokenizer among an event's arguments.
-
-    That of the processor if there is one.
-    """
+    """Tokenizer among an event's arguments, or in its processor."""
     processing_class = kwargs.get("processing_class")
     if processing_class is None:
         raise WatchError("the trainer has no tokenizer; pass processing_class=tokenizer to it")
@@ -249,8 +246,8 @@ def token_budget(args: TrainingArguments, examples: Any) -> int | None:
 def step_tokens(args: TrainingArguments, examples: Any) -> float | None:
     """Tokens of an optimizer step in one process.
 
-    From examples of all places. Of online methods the examples are prompts alone, and a step takes
-    what generating takes.
+    The tokens are estimated from examples spread over the data set. Of online methods the examples
+    are prompts alone, and a step takes what generating takes.
 
     Returns:
         The tokens, or None if the examples do not show them.

@@ -157,10 +157,7 @@ def changes_its_base(model: nn.Module) -> bool:
 
 
 def holds_its_base(model: nn.Module) -> bool:
-    """Is the model the base once adapters are switched off?
-
-    And can it be read as such here?
-    """
+    """Can the base be read by switching the adapters off here?"""
     peft: Any = without_wrappers(model)
     layers = _layers(peft)
     if not callable(getattr(peft, "disable_adapter", None)) or not layers:

@@ -235,9 +235,7 @@ class GeneratedItems:
     def unscored(self, reason: str) -> dict[int, list[dict[str, Any]]]:
         """Columns of each sample of each item, all unscored.
 
-        By index in the probe.
-
-        By the item's index in the probe.
+        Keys are indices of the probe.
         """
         samples = range(self.decoding.samples)
         return {

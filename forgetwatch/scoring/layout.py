@@ -126,10 +126,7 @@ class Batch:
 
     @property
     def needed(self) -> NDArray[np.int64]:
-        """Positions of needed logits, ascending, int64 [needed].
-
-        As row * width + column.
-        """
+        """Positions of needed logits, row * width + column, int64 [needed]."""
         positions = [
             number * self.width + column
             for number, row in enumerate(self.rows)
@@ -407,9 +404,9 @@ class BatchTensors:
     def moved(
         self, device: torch.device, *arrays: NDArray[np.int64]
     ) -> tuple[BatchTensors, list[Tensor]]:
-        """Move the batch and other arrays to a device at once.
+        """Move the batch and other arrays to a device in one transfer.
 
-        By one transfer that is not waited for.
+        The transfer is not waited for.
         """
         parts = [
             self.ids,

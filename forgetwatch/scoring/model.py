@@ -92,7 +92,7 @@ class ModelInfo:
     def context_length(self, tokenizer: Any) -> int:
         """Number of tokens that model and tokenizer can read.
 
-        Without those of prompt learning.
+        Those of prompt learning are not among them.
         """
         return min(self.max_tokens, _limit(tokenizer.model_max_length)) - self.virtual_tokens
 

@@ -93,7 +93,7 @@ class Scores:
 def check_finite_scores(scores: Iterable[Scores]) -> None:
     """Refuse log-likelihoods that are not finite.
 
-    For callers that have no outcome for them.
+    It is called where a score has no outcome of its own.
 
     Raises:
         ScoringError: If those of a text are not.

@@ -19,14 +19,13 @@ MOST_ATTRIBUTES = 12
 NESTED = 33
 """Conditional expressions inside another one."""
 
-LARGE = {"run/run.py"}
+LARGE: set[str] = set()
 MANY_ATTRIBUTES = {
     "CheckpointQueue",
     "Engine",
     "Follower",
     "Log",
     "LookScorer",
-    "Run",
 }
 DOUBLED_CLASSES = {
     "Condition",
@@ -39,7 +38,7 @@ DOUBLED_CLASSES = {
     "Row",
     "Run",
 }
-COMPLEX = 15
+COMPLEX = 14
 """Functions with a complexity above 10, each marked with `noqa: C901`."""
 PRIVATE_PATCHES = 34
 """Private names that tests replace: sizes, waits and choices that no argument sets."""

@@ -83,7 +83,7 @@ def main() -> None:
     looks = (
         {}
         if watch.watch is None
-        else {str(step): round(took, 1) for step, took in watch.watch.run.seconds.items()}
+        else {str(step): round(took, 1) for step, took in watch.watch.run.looks.seconds.items()}
     )
     print(
         json.dumps(

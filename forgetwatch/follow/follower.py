@@ -221,12 +221,10 @@ class Follower:
             resume_run=settings.resume_run,
             config={
                 "base": settings.base,
-                **{
-                    "probe": probe.name,
-                    "fingerprint": probe.fingerprint,
-                    "items": len(probe),
-                    "version": VERSION,
-                },
+                "probe": probe.name,
+                "fingerprint": probe.fingerprint,
+                "items": len(probe),
+                "version": VERSION,
             },
             full=settings.full,
         )

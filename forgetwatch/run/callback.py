@@ -258,7 +258,7 @@ class ForgetWatchCallback(TrainerCallback):
         run = training.run
         if training.has_ended or step not in run.comparisons or self.settings.target_probe:
             return
-        run.note_task(training.figure(state))
+        run.update(task=training.figure(state))
         with training.failures.tolerate("logging the figure of the new task", step=step):
             training.trackers(state, control).log_figure(run)
 
@@ -347,7 +347,7 @@ class ForgetWatchCallback(TrainerCallback):
     def _say_what_it_costs(self, training: Training, state: TrainerState) -> None:
         args, run, guard = training.trainer.args, training.run, self.settings.guard
         # Only now: the number of right answers is known once the baseline is.
-        check_choice(args, right=run.retained_before())
+        check_choice(args, right=run.looks.right_at_start)
         if state.global_step > 0 or training.is_restarted:
             budget, each = training.budget, training.each()
             training.log(run_output.start_line(run, budget, start=None, each=each))

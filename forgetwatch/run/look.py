@@ -184,7 +184,8 @@ class LookScorer:
                 )
         if self._target_probe is not None:
             with self._failures.tolerate("asking the new task", step=step):
-                run.note_task(self._task_figure(model, tokenizer, self._target_probe, step=step))
+                figure = self._task_figure(model, tokenizer, self._target_probe, step=step)
+                run.update(task=figure)
         return run.add(snapshot, step=step, null=null, seconds=time.perf_counter() - started)
 
     def _task_figure(
@@ -194,9 +195,10 @@ class LookScorer:
         if self._target_scorer is None:
             self._target_scorer = Scorer(task, tokenizer, model, token_budget=self._token_budget)
         right = self._target_scorer.score(model, step=step).floats("correct")
+        figure = self.run.state.task
         if not np.isfinite(right).any():
-            return None
-        values = () if self.run.state.task is None else self.run.state.task.values
+            return figure
+        values = () if figure is None else figure.values
         return TaskFigure(f"{task.name}_accuracy", (*values, (step, float(np.nanmean(right)))))
 
     def announce(self, seconds_announced: float | None) -> None:

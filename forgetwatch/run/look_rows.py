@@ -30,10 +30,10 @@ def look_row(run: Run, *, step: int, full: bool, chosen_by: str | None = None) -
     """
     if step not in run.comparisons:
         return {}
-    always, seconds = chosen_by or "", run.seconds.get(step, 0.0)
+    always, seconds = chosen_by or "", run.looks.seconds.get(step, 0.0)
     trajectory = run.trajectory() if full or always else None
     row = tracker_row(
-        run.headline[step],
+        run.looks.headline[step],
         seconds=seconds,
         of=run.kept_of,
         full=full,
@@ -51,7 +51,7 @@ def look_row(run: Run, *, step: int, full: bool, chosen_by: str | None = None) -
     }
     if run.state.task is not None and (figure := run.state.task.at(step)) is not None:
         row[figure_key(run.state.task)] = figure
-    if run.firsts:
+    if run.looks.firsts:
         # Only the first: the prefix may occur in the name of a category too.
         prefix = f"{PREFIX}_{STAGE}/"
         stage_row = tracker_row(

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, Final, Literal, SupportsIndex
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forgetwatch.comparing.checks import has_graded_answers, rules_of
 from forgetwatch.comparing.comparison import Comparison, compare, vanished_note
@@ -34,16 +33,16 @@ from forgetwatch.comparing.trajectory import (
     Trajectory,
     after_earlier_stages,
     against_first_base,
-    right_answers,
 )
-from forgetwatch.errors import MismatchError, SnapshotError, WatchError
-from forgetwatch.files.writing import write_problem
+from forgetwatch.errors import SnapshotError, WatchError
 from forgetwatch.grading.grader import RULES
 from forgetwatch.measures.flip_counts import VANISHED_SHARE_NOTED
 from forgetwatch.measures.pairing import rows_of_baseline
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log
+from forgetwatch.run.compared_looks import ComparedLooks
 from forgetwatch.run.run_drift import RunDrift
+from forgetwatch.run.run_files import RunFiles
 from forgetwatch.run.schedule import Budget
 from forgetwatch.run.state import LookPlan, RunState
 from forgetwatch.run_folder.description import (
@@ -56,18 +55,13 @@ from forgetwatch.run_folder.description import (
     files_digest,
 )
 from forgetwatch.run_folder.folder import Resumed, RunFolder
-from forgetwatch.run_folder.lineage import NAMED, Lineage
-from forgetwatch.run_folder.task_figure import TaskFigure
+from forgetwatch.run_folder.lineage import Lineage
 from forgetwatch.scoring.processes import on_main_process, rank
 from forgetwatch.scoring.scorer import versions
 from forgetwatch.snapshot import Snapshot, read_snapshot
 
 STAGE: Final = "stage"
 """Name in keys of the comparison with the start of this stage, in a run of a later stage."""
-
-
-_UNLIKE: Final = 0.15
-"""Share of the answers that change, from which two measurements are not of one model: casting changes far fewer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,16 +88,14 @@ class Run:
 
     Attributes:
         probe: The items.
-        folder: The run folder, ``output_dir/_forgetwatch``.
         drift: Measures the drift from the base.
         baseline: The snapshot that everything is compared with; None before the first look.
         null: The baseline's weights measured again, in other batches; None if they were not.
         subset: Items that all looks of the run evaluate.
         state: What ``run.json`` holds: plan, lineage, findings, ending, and more.
         budget: The looks of a training; None where each step that is asked for has one.
-        comparisons: Baseline against each look so far, by step.
-        seconds: Seconds of each look of this process, by step.
-        firsts: Base of the first of them against each look so far, by step; empty without one.
+        looks: The looks, compared with the baseline.
+        files: Its files, and what could not be written yet.
         notes: Sentences on files that a resume did not find or did not use.
 
     Args:
@@ -124,25 +116,32 @@ class Run:
         by_trainer: bool = False,
     ) -> None:
         self.probe = probe
-        self.folder = RunFolder(output_dir, name=folder)
         self.drift = drift or RunDrift(wanted=False)
         self.baseline: Snapshot | None = None
         self.null: Snapshot | None = None
         self.subset = Subset()
         self.state = RunState(saved={} if by_trainer else None)
         self.budget: Budget | None = None
-        self.comparisons: dict[int, Comparison] = {}
-        self.seconds: dict[int, float] = {}
-        self.firsts: dict[int, Comparison] = {}
+        self.looks = ComparedLooks()
+        self.files = RunFiles(RunFolder(output_dir, name=folder))
         self.notes: tuple[str, ...] = ()
         self._first: Snapshot | None = None
-        self._snapshots: dict[int, Snapshot] = {}  # rows of the latest look
-        self._right: dict[int, NDArray[np.float64]] = {}
-        self._started = False
-        self._is_cleared = False  # the folder of an earlier run is set aside, or there was none
-        self._unstored: dict[int, Snapshot] = {}
-        self._told_full = False
         self._vanished_noted = 0.0  # share of vanished answers that was logged last
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run folder, ``output_dir/_forgetwatch``."""
+        return self.files.folder
+
+    @property
+    def comparisons(self) -> dict[int, Comparison]:
+        """Baseline against each look so far, by step."""
+        return self.looks.comparisons
+
+    @property
+    def pending(self) -> tuple[int, ...]:
+        """Steps of the looks that could not be written yet, rising."""
+        return self.files.pending(self.baseline)
 
     def open(self) -> None:
         """Claim the output_dir and give the run an id.
@@ -208,8 +207,8 @@ class Run:
             )
         comparison = self._compare(snapshot, step=step)
         if not is_baseline:  # the baseline has a file of its own, which is written with the folder
-            self._unstored[step] = snapshot
-        self.seconds[step] = seconds
+            self.files.unwritten[step] = snapshot
+        self.looks.seconds[step] = seconds
         if comparison.all.vanished_share > self._vanished_noted + VANISHED_SHARE_NOTED:
             self._vanished_noted = comparison.all.vanished_share
             _log(
@@ -221,18 +220,6 @@ class Run:
         unstored = failure if step in self.pending else None
         return Look(run=self, step=step, comparison=comparison, seconds=seconds, unstored=unstored)
 
-    @property
-    def pending(self) -> tuple[int, ...]:
-        """Steps of the looks that could not be written yet, rising."""
-        steps = list(self._unstored)
-        if (
-            not self._started
-            and self.baseline is not None
-            and (start_step := self.baseline.meta["step"]) >= 0
-        ):
-            steps.append(start_step)
-        return tuple(sorted(steps))
-
     def note(self, findings: Iterable[GuardFinding]) -> list[GuardFinding]:
         """Add findings of the guard.
 
@@ -241,7 +228,7 @@ class Run:
         """
         new = self.state.unreported(findings)
         if new:
-            self.state = replace(self.state, findings=(*self.state.findings, *new))
+            self.update(findings=(*self.state.findings, *new))
             self.store()
         return list(new)
 
@@ -264,29 +251,16 @@ class Run:
         self.state = self.state.ended(
             last_step=last_step, delivered=delivered, is_stopped=is_stopped
         )
-        if delivered in self.comparisons and delivered not in self._snapshots:
-            rows = self._unstored.get(delivered) or on_main_process(
+        if delivered in self.comparisons and delivered not in self.looks.rows:
+            rows = self.files.unwritten.get(delivered) or on_main_process(
                 lambda: self._stored_rows(delivered)
             )
-            self._snapshots = {} if rows is None else {delivered: rows}
+            self.looks.rows = {} if rows is None else {delivered: rows}
         self.store()
 
-    def note_model(self, facts: Mapping[str, Any], fingerprint: str | None) -> None:
-        """Note what is known of the model that the run begins with."""
-        self.state = replace(self.state, model=facts, started_with=fingerprint)
-
-    def note_task(self, task: TaskFigure | None) -> None:
-        """Note the figure of the new task, for the next `store`."""
-        if task is not None:
-            self.state = replace(self.state, task=task)
-
-    def note_training(self, settings: Mapping[str, Any]) -> None:
-        """Note the settings of the training."""
-        self.state = replace(self.state, training=settings)
-
-    def note_stop(self, step: int | None) -> None:
-        """Note the step at which the guard stopped the run; None for a run that goes on."""
-        self.state = replace(self.state, stopped=step)
+    def update(self, **changes: Any) -> None:
+        """Change attributes of the state, for the next `store`."""
+        self.state = replace(self.state, **changes)
 
     def follow(self, budget: Budget) -> None:
         """Take the looks of a training."""
@@ -299,7 +273,7 @@ class Run:
 
         After the baseline, taken or still to come.
         """
-        self.state = replace(self.state, planned=max(1, looks))
+        self.update(planned=max(1, looks))
         self.store()
 
     def decide(self, plan: LookPlan) -> None:
@@ -315,9 +289,7 @@ class Run:
                     "the items of a run are decided before its first look after the baseline"
                 )
             start = min(self.comparisons)
-            self.comparisons.clear()
-            self.firsts.clear()
-            self._right.clear()
+            self.looks.clear()
             self._compare(self.baseline, step=start)
         self.store()
 
@@ -387,8 +359,7 @@ class Run:
         saved = {int(at): str(digest) for at, digest in listed.items()}
         figure = resumed.described.task
         # A reader, or a kill before the next look, must find the plan and the findings.
-        self.state = replace(
-            self.state,
+        self.update(
             planned=resumed.described.planned,
             lineage=resumed.lineage,
             model=resumed.model,
@@ -399,7 +370,7 @@ class Run:
             ending=resumed.described.ending or Ending(),
         )
         self.state = self.state.until(last_step).running()
-        self._started = True
+        self.files.are_started = True
         self.check_probe(start.meta)
         if plan is None and (items := Subset.common([start, *looks.values()]).items) is not None:
             plan = LookPlan(items=items)
@@ -482,65 +453,13 @@ class Run:
 
         Raises:
             WatchError: If a look was taken already.
-            MismatchError: If no question of the probe was measured on that base, or it was scored
-                by other settings.
         """
         if self.baseline is not None:
             raise WatchError(
                 "the run has a baseline already; name its lineage before the first look"
             )
-        if lineage.first is not None:
-            hashes = set(lineage.first.texts("content_hash"))
-            if not any(item.content_hash in hashes for item in self.probe):
-                raise MismatchError(
-                    "the first base was measured on other questions than those of "
-                    f"{self.probe.name}"
-                )
-            made_with = lineage.first.meta.get("probe") or {}
-            for name in ("scoring", "rendering", "norm"):
-                setting = getattr(self.probe, name)
-                if made_with.get(name, setting) != setting:
-                    raise MismatchError(
-                        f"the first base was measured with {name} {made_with[name]!r}, this is "
-                        f"{setting!r}"
-                    )
-            decoding = self.probe.settings.get("decoding")
-            if decoding is not None and made_with.get("decoding", decoding) != decoding:
-                raise MismatchError(
-                    "the answers of the first base were generated by other settings (decoding)"
-                )
-        self.state = replace(self.state, lineage=lineage)
+        self.update(lineage=lineage)
         self._first = lineage.first
-
-    def leave_unlike_lineage(self) -> bool:
-        """Leave a lineage whose end is not this baseline.
-
-        A model that was made anew from the configuration of a checkpoint has its name, and answers
-        otherwise.
-
-        Returns:
-            True if the lineage was left.
-        """
-        lineage = self.state.lineage
-        if lineage is None or lineage.how == NAMED or lineage.end is None or self.baseline is None:
-            return False
-        end = rows_of_baseline(lineage.end, self.baseline)
-        start = rows_of_baseline(self.baseline, end)
-        right, chosen = (
-            [snapshot.floats("correct") for snapshot in (end, start)],
-            [snapshot.ints("chosen") for snapshot in (end, start)],
-        )
-        # By the option that was chosen: of weak models many answers are wrong in both.
-        differs = np.where(
-            (chosen[0] >= 0) & (chosen[1] >= 0), chosen[0] != chosen[1], right[0] != right[1]
-        )
-        both_scored = np.isfinite(right[0]) & np.isfinite(right[1])
-        if not both_scored.any() or differs[both_scored].mean() <= _UNLIKE:
-            return False
-        self.leave_first()
-        self.state = replace(self.state, lineage=None)
-        self.store()
-        return True
 
     def carry(self, step: int, *, completions: bool) -> None:
         """Copy the history into a checkpoint that this run saved.
@@ -558,13 +477,11 @@ class Run:
         folder = checkpoint_folder(self.folder.output_dir, step)
         saved = self.state.saved
         if saved is not None and (digest := on_main_process(lambda: files_digest(folder))):
-            self.state = replace(self.state, saved={**saved, step: digest})
+            self.update(saved={**saved, step: digest})
             self.store()
 
-    def store(self) -> OSError | None:  # noqa: C901
-        """Write what is not stored yet, in the main process.
-
-        That is said once; what is left stays in memory, and the next call tries it again.
+    def store(self) -> OSError | None:
+        """Write what is not stored yet; what has no room stays in memory.
 
         Returns:
             Why something cannot be written, or None.
@@ -572,59 +489,16 @@ class Run:
         Raises:
             WatchError: If another training has begun in the folder.
         """
-
-        def write() -> tuple[bool, list[int], OSError | None]:
-            left, failure, started = list(self._unstored), None, self._started
-            if self.baseline is None:
-                return started, left, failure
-            if started:
-                self.folder.check_own()
-            elif not self._is_cleared and (aside := self.folder.set_aside()):
-                log(f"the folder of an earlier run is now {aside}")
-            self._is_cleared = True  # a folder that is there later is the beginning of this run's
-            try:
-                if started and not self.folder.is_started:
-                    log(
-                        f"{self.folder.path} has disappeared; it is made again, without the "
-                        "earlier looks"
-                    )
-                if not (started and self.folder.is_started):
-                    self.folder.start(self.probe, self.baseline, self.null, self._first)
-                started = True
-                self.drift.save(self.folder.path)
-                for step, look in self._unstored.items():
-                    try:
-                        self.folder.add(look, step=step)
-                        left.remove(step)
-                    except OSError as error:  # the others may have room
-                        failure = failure or error
-                # run.json comes last, and names only files that exist.
-                self.folder.describe(
-                    {**self._description(without=left), "completions": self.drift.checksum}
-                )
-            except OSError as error:
-                failure = failure or error
-            # A plain one: it is sent to the other processes, and not every error can be.
-            return (
-                started,
-                left,
-                failure
-                and OSError(failure.errno, failure.strerror or str(failure), failure.filename),
-            )
-
-        # Sent to all: later calls between processes depend on it, and all must make the same ones.
-        self._started, left, failure = on_main_process(write)
-        self._unstored = {step: self._unstored[step] for step in left}
-        if failure is not None and not self._told_full:
-            at = f"step {', '.join(map(str, self.pending))}: scored, and " if self.pending else ""
-            _log(
-                f"{at}not stored: {write_problem(failure, self.folder.path)}; it is stored when "
-                "there is room"
-            )
-        elif failure is None and self._told_full:
-            _log(f"{self.folder.path}: what was not stored is stored now")
-        self._told_full = failure is not None
-        return failure
+        if self.baseline is None:
+            return None
+        return self.files.write(
+            self.probe,
+            self.baseline,
+            null=self.null,
+            first=self._first,
+            drift=self.drift,
+            describe=self._description,
+        )
 
     def forget_after(self, step: SupportsIndex) -> None:
         """Drop the looks later than `step`, which are taken again.
@@ -642,22 +516,23 @@ class Run:
                 "got "
                 f"{until}"
             )
-        self._drop_after(until)
-        self.seconds = {look: took for look, took in self.seconds.items() if look <= until}
-        self._unstored = {look: rows for look, rows in self._unstored.items() if look <= until}
+        self.state = self.state.until(until)
+        self.looks.drop_after(until)
+        unwritten = {look: rows for look, rows in self.files.unwritten.items() if look <= until}
+        self.files.unwritten = unwritten
         last_step = max(self.comparisons, default=-1)
         # A report lists the flips of the look that is now the last.
-        if last_step in self._unstored:
-            self._snapshots[last_step] = self._unstored[last_step]
-        if self._started:
-            self._snapshots |= on_main_process(lambda: self._reopen(until, last_step=last_step))
+        if last_step in unwritten:
+            self.looks.rows[last_step] = unwritten[last_step]
+        if self.files.are_started:
+            self.looks.rows |= on_main_process(lambda: self._reopen(until, last_step=last_step))
             self.store()
 
     def _reopen(self, step: int, *, last_step: int) -> dict[int, Snapshot]:
         # The rows of the last look left, unless in memory.
         self.folder.check_own()
         self.folder.drop_after(step)
-        rows = None if last_step in self._snapshots else self._stored_rows(last_step)
+        rows = None if last_step in self.looks.rows else self._stored_rows(last_step)
         return {} if rows is None else {last_step: rows}
 
     def _stored_rows(self, step: int) -> Snapshot | None:
@@ -699,7 +574,7 @@ class Run:
         if self._first is not None and self.state.lineage is not None:
             of_baseline = rows_of_baseline(self._first, baseline)
             if len(of_baseline):
-                self.firsts[step] = against_first_base(
+                self.looks.firsts[step] = against_first_base(
                     of_baseline, look, stage_comparison=comparison
                 )
             else:
@@ -708,33 +583,28 @@ class Run:
                     "this stage alone"
                 )
                 self.leave_first()
-        self.comparisons[step] = comparison
-        # Only the rows of the latest look are needed, for the report.
-        if step == max(self.comparisons):
-            self._snapshots = {step: snapshot}
-        self._right[step] = right_answers(baseline, look)
+        self.looks.add(step, comparison, baseline, look, snapshot)
         if snapshot is not self.baseline:
             took = snapshot.meta.get("seconds")
-            self.state = replace(self.state, looks={**self.state.looks, step: took})
+            self.update(looks={**self.state.looks, step: took})
         return comparison
+
+    def leave_lineage(self) -> None:
+        """Count against the start of this run alone, and note no earlier training."""
+        self.leave_first()
+        self.update(lineage=None)
+        self.store()
 
     def leave_first(self) -> None:
         """Count against the start of this stage alone from here on.
 
         The earlier trainings stay noted.
         """
-        self._first, self.firsts = None, {}
+        self._first, self.looks.firsts = None, {}
         lineage = self.state.lineage
         if lineage is not None:
             lineage = replace(lineage, first=None, checksum=None)
-            self.state = replace(self.state, lineage=lineage)
-
-    def _drop_after(self, step: int) -> None:
-        self.state = self.state.until(step)
-        looks: tuple[dict[int, Any], ...] = (self.comparisons, self.firsts, self._right)
-        for by_step in (*looks, self._snapshots):
-            for later in [look for look in by_step if look > step]:
-                del by_step[later]
+            self.update(lineage=lineage)
 
     def latest(self) -> Snapshot | None:
         """Rows of the look that decides, over common items.
@@ -742,16 +612,8 @@ class Run:
         Returns:
             The rows, or None before the first look.
         """
-        snapshot = self._snapshots.get(max(self._snapshots, default=0))
+        snapshot = self.looks.rows.get(max(self.looks.rows, default=0))
         return None if snapshot is None else self.subset.apply(snapshot)
-
-    @property
-    def headline(self) -> dict[int, Comparison]:
-        """Comparisons that trackers and tables show first.
-
-        With the first base, else with the start of the run.
-        """
-        return self.firsts or self.comparisons
 
     @property
     def kept_of(self) -> KeptOf:
@@ -759,13 +621,15 @@ class Run:
 
         What the first comparison measures.
         """
-        looks = self.headline
+        looks = self.looks.headline
         return kept_of([looks[min(looks)].all])
 
     def kept(self, step: int) -> float:
         """Share of what the base knew that a look keeps; nan if none."""
         return (
-            kept(self.headline[step].all, self.kept_of).share if step in self.headline else math.nan
+            kept(self.looks.headline[step].all, self.kept_of).share
+            if step in self.looks.headline
+            else math.nan
         )
 
     def trajectory(self) -> Trajectory:
@@ -779,7 +643,7 @@ class Run:
         if self._first is None or lineage is None:
             return stage
         first_base = rows_of_baseline(self._first, stage.baseline)
-        comparisons = [self.firsts[step] for step in stage.steps]
+        comparisons = [self.looks.firsts[step] for step in stage.steps]
         return after_earlier_stages(stage, first_base, comparisons, number=lineage.stage)
 
     def stage_trajectory(self) -> Trajectory:
@@ -791,7 +655,7 @@ class Run:
         if self.baseline is None:
             raise WatchError("there is no look yet; call look() first")
         steps = tuple(sorted(self.comparisons))
-        right = np.stack([self._right[step] for step in steps])
+        right = np.stack([self.looks.right[step] for step in steps])
         comparisons = tuple(self.comparisons[step] for step in steps)
         baseline, latest = self.subset.apply(self.baseline), self.latest()
         last_snapshot = baseline if latest is None else latest
@@ -814,10 +678,6 @@ class Run:
         """
         return None if self.state.lineage is None else self.state.lineage.adapter
 
-    def retained_before(self) -> int:
-        """Number of right answers of the baseline."""
-        return int((self._right[min(self._right)] == 1.0).sum()) if self._right else 0
-
     def lost_must_pass(self, step: SupportsIndex) -> list[str]:
         """Ids of the `must_pass` items lost at `step`."""
         if self.baseline is None:
@@ -825,7 +685,7 @@ class Run:
         look = checked_step(step, lowest=-1)  # that of a baseline from elsewhere
         must = {(item.task, item.id) for item in self.probe if item.must_pass}
         baseline = self.subset.apply(self.baseline)
-        before, after = (self._right[look_step] for look_step in (min(self._right), look))
+        before, after = (self.looks.right[look_step] for look_step in (min(self.looks.right), look))
         lost = (
             name
             for (task, name), was, now in zip(baseline.item_keys, before, after, strict=False)
@@ -834,12 +694,10 @@ class Run:
         # An item with several samples is named once.
         return list(dict.fromkeys(lost))
 
-    def _description(self, *, without: Collection[int] = ()) -> dict[str, Any]:
-        # Empty before the baseline. Looks that have no file are left out.
-        if self.baseline is None:
-            return {}
+    def _description(self, without: Collection[int]) -> dict[str, Any]:
+        meta = {} if self.baseline is None else self.baseline.meta
         values = self.state.described(
-            probe=self.baseline.meta["probe"],
+            probe=meta.get("probe") or {},
             has_null=self.null is not None,
             last_step=max(self.comparisons),
             without=without,
@@ -850,7 +708,7 @@ class Run:
         # All items before there is a plan.
         items, generates = (None, True) if plan is None else (plan.items, plan.generates)
         self.subset = Subset.from_probe(self.probe, items=items, generates=generates)
-        self.state = replace(self.state, plan=plan)
+        self.update(plan=plan)
 
 
 def _log(line: str) -> None:

@@ -26,7 +26,7 @@ from forgetwatch.probes.overlap import Overlap
 from forgetwatch.progress import log, shown
 from forgetwatch.run import run_output
 from forgetwatch.run.look import LookScorer
-from forgetwatch.run.model_lineage import found_lineage, join_lineage
+from forgetwatch.run.model_lineage import found_lineage, join_lineage, leave_unlike_lineage
 from forgetwatch.run.questions import choose, held_out
 from forgetwatch.run.run import Run
 from forgetwatch.run.run_drift import RunDrift
@@ -140,7 +140,7 @@ class TrainerStart:
         )
         drift = RunDrift(wanted=settings.drift, examples=examples, strict=settings.strict)
         run = Run(probe, str(args.output_dir), drift=drift, by_trainer=True)
-        run.note_training(training_settings(self.trainer))
+        run.update(training=training_settings(self.trainer))
         looks = LookScorer(
             run,
             target_probe=settings.target_probe,
@@ -187,7 +187,7 @@ def begin(start: TrainerStart) -> Training:
         look = training.looks.take(model, tokenizer, step=0)
         if look.unstored is not None:  # known before the first step
             raise look.unstored
-        if run.leave_unlike_lineage():
+        if leave_unlike_lineage(run):
             training.log(
                 "its answers are not those of that training's end: it is not counted as a stage "
                 "of that model; lineage=... names it if it is one, such as after quantising"
@@ -254,7 +254,7 @@ def restart(start: TrainerStart, training: Training) -> Training:
     """Train the same run again: the baseline and the decision stay."""
     run, step, stopped = training.run, start.state.global_step, training.run.state.stopped
     training.reopen()
-    run.note_training(training_settings(start.trainer))
+    run.update(training=training_settings(start.trainer))
     on_main_process(lambda: run.folder.claim(on_wait=log))
     run.forget_after(step)
     training.resume_guard(stopped, step)

@@ -18,9 +18,8 @@ import copy
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +39,9 @@ from forgetwatch.run.look_rows import figure_key, look_row
 from forgetwatch.run.run import Look, Run
 from forgetwatch.scoring.processes import rank
 from forgetwatch.version import VERSION
+
+Rows = Sequence[Sequence[Any]]
+"""A table: the names of the columns, then the rows."""
 
 TABLE: Final = "forgetwatch/flipped"
 """Name of the table of flipped items."""
@@ -64,18 +66,8 @@ _STEP: Final = "train/global_step"
 """Metric by which transformers sends the step to trackers whose own step counts calls, and may not go back."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Flipped:
-    """The items that flipped until the look at a step, one row each; and the open writers of TensorBoard."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-    step: int
-    tensorboard_writers: Sequence[Any]
-
-
 class Tracker:
-    """A tracker of `accelerate` without peculiarities."""
+    """A tracker of `accelerate` without peculiarities; `writers` are those of TensorBoard."""
 
     def __init__(self, name: str, *, is_rewritten: bool = False, can_resume: bool = False) -> None:
         self.name = name  # in `accelerate` and transformers
@@ -105,10 +97,10 @@ class Tracker:
         """Send a row to a run that `begin` gave."""
         run.log(values, step=step)
 
-    def table(self, flipped: Flipped) -> None:
-        """Send the flipped items, if the tracker can show a table."""
+    def table(self, rows: Rows, *, step: int, writers: Sequence[Any]) -> None:
+        """Send the flipped items, if the tracker can show a table; the first row has the columns."""
 
-    def text(self, name: str, text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
+    def text(self, name: str, text: str, *, step: int, writers: Sequence[Any]) -> None:
         """Send a text, if the tracker can show one.
 
         A later text of that name may replace this one.
@@ -145,12 +137,10 @@ class _WithTables(Tracker):
     def row(self, run: Any, values: Mapping[str, float], *, step: int) -> None:
         run.log({**values, _STEP: step})
 
-    def table(self, flipped: Flipped) -> None:
+    def table(self, rows: Rows, *, step: int, writers: Sequence[Any]) -> None:
         if module := self.running():
-            table = module.Table(
-                columns=list(flipped.columns), data=[list(row) for row in flipped.rows]
-            )
-            module.log({TABLE: table, _STEP: flipped.step})
+            table = module.Table(columns=list(rows[0]), data=[list(row) for row in rows[1:]])
+            module.log({TABLE: table, _STEP: step})
 
 
 class _WandB(_WithTables):
@@ -160,7 +150,7 @@ class _WandB(_WithTables):
         begun.tracker.define_metric("*", step_metric=_STEP, step_sync=True)
         return begun
 
-    def text(self, name: str, text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
+    def text(self, name: str, text: str, *, step: int, writers: Sequence[Any]) -> None:
         if wandb := self.running():
             wandb.run.summary[_TEXT.format(name)] = text
 
@@ -173,31 +163,23 @@ class _WandB(_WithTables):
         wandb.config.update({"forgetwatch": about}, allow_val_change=True)
         changes = [
             100 * estimated(comparison.all)[0]
-            for comparison in run.headline.values()
+            for comparison in run.looks.headline.values()
             if comparison.all.n
         ]
         if changes:
             wandb.run.summary[_TEXT.format("worst_net_change_points")] = min(changes)
 
     def chart(self, run: Run) -> None:
-        if not (wandb := self.running()):
+        task = run.state.task
+        if task is None or not (wandb := self.running()):
             return
-        figures = (
-            {}
-            if run.state.task is None
-            else {step: run.state.task.at(step) for step in run.comparisons}
-        )
-        logged = [(step, figure) for step, figure in sorted(figures.items()) if figure is not None]
-        if run.state.task is not None and len(logged) > 1:
-            lost = [100 * run.comparisons[step].all.forgetting for step, _ in logged]
-            curves, names = (
-                [lost, [figure for _, figure in logged]],
-                ["forgotten, %", run.state.task.name],
-            )
-            chart = wandb.plot.line_series(
-                [step for step, _ in logged], curves, names, "loss and gain", "step"
-            )
-            wandb.log({f"{_TITLE}/{_GAIN}": chart, _STEP: logged[-1][0]})
+        figures = {step: task.at(step) for step in sorted(run.comparisons)}
+        logged = {step: figure for step, figure in figures.items() if figure is not None}
+        if len(logged) > 1:
+            lost = [100 * run.comparisons[step].all.forgetting for step in logged]
+            curves, names = [lost, list(logged.values())], ["forgotten, %", task.name]
+            chart = wandb.plot.line_series(list(logged), curves, names, "loss and gain", "step")
+            wandb.log({f"{_TITLE}/{_GAIN}": chart, _STEP: max(logged)})
 
     def alert(self, text: str) -> None:
         if wandb := self.running():
@@ -258,15 +240,12 @@ class _MLflow(Tracker):
 
         mlflow.log_metrics(dict(values), step=step)
 
-    def table(self, flipped: Flipped) -> None:
+    def table(self, rows: Rows, *, step: int, writers: Sequence[Any]) -> None:
         if mlflow := self.running():
-            data = {
-                name: [row[index] for row in flipped.rows]
-                for index, name in enumerate(flipped.columns)
-            }
+            data = {column[0]: list(column[1:]) for column in zip(*rows, strict=True)}
             mlflow.log_table(data=data, artifact_file=f"{TABLE}.json")
 
-    def text(self, name: str, text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
+    def text(self, name: str, text: str, *, step: int, writers: Sequence[Any]) -> None:
         if mlflow := self.running():
             mlflow.set_tag(_TEXT.format(name), text)
 
@@ -294,18 +273,17 @@ class _MLflow(Tracker):
 class _TensorBoard(Tracker):
     """TensorBoard, which renders text as Markdown."""
 
-    def table(self, flipped: Flipped) -> None:
+    def table(self, rows: Rows, *, step: int, writers: Sequence[Any]) -> None:
         # A bar or a line break ends a cell.
-        lines = [" | ".join(flipped.columns), " | ".join("---" for _ in flipped.columns)]
-        lines += [
+        lines = [
             " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row)
-            for row in flipped.rows
+            for row in (rows[0], ["---"] * len(rows[0]), *rows[1:])
         ]
-        for writer in flipped.tensorboard_writers:
-            writer.add_text(TABLE, "\n".join(lines), flipped.step)
+        for writer in writers:
+            writer.add_text(TABLE, "\n".join(lines), step)
 
-    def text(self, name: str, text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
-        for writer in tensorboard_writers:
+    def text(self, name: str, text: str, *, step: int, writers: Sequence[Any]) -> None:
+        for writer in writers:
             writer.add_text(_TEXT.format(name), text, step)
 
 
@@ -330,7 +308,37 @@ def _running(name: str, run: str) -> Any:
     return module if (current() if callable(current) else current) is not None else None
 
 
-class TrainerLogger:
+class _Logger:
+    """What the loggers of a training and of a follower send alike."""
+
+    @property
+    def _writers(self) -> list[Any]:
+        raise NotImplementedError
+
+    def alert(self, text: str, *, step: int) -> None:
+        """Send an alert through the running trackers that have alerts or texts."""
+        for tracker in TRACKERS:
+            tracker.alert(text)
+            tracker.text("alarm", text, step=step, writers=self._writers)
+
+    def _verdict(self, run: Run, trackers: Iterable[Tracker], *, step: int) -> None:
+        # In place of the text before; none before the first look.
+        if len(run.comparisons) > 1:
+            verdict = run_verdict(run)
+            for tracker in trackers:
+                tracker.text("verdict", verdict, step=step, writers=self._writers)
+
+    def _flipped(self, run: Run, *, step: int, share_text: bool) -> None:
+        if run.baseline is None or run.latest() is None:
+            return
+        trajectory, probe = run.trajectory(), run.probe if share_text else None
+        changed = flips(trajectory.baseline, trajectory.last, probe=probe)
+        columns, rows = flipped_rows(changed, texts=share_text)
+        for tracker in TRACKERS:
+            tracker.table([columns, *rows], step=step, writers=self._writers)
+
+
+class TrainerLogger(_Logger):
     """The trackers of a trainer, during one of its events; see `look_row`, and `share_text` of the callback."""
 
     def __init__(
@@ -355,12 +363,7 @@ class TrainerLogger:
         """
         self.log_look(look.run, step=look.step)
         if self._state.is_world_process_zero and look.step == self._state.max_steps:
-            log_flipped(
-                look.run,
-                step=look.step,
-                tensorboard_writers=self._tensorboard_writers,
-                share_text=self._share_text,
-            )
+            self._flipped(look.run, step=look.step, share_text=self._share_text)
 
     def log_look(self, run: Run, *, step: int) -> None:
         """Log the row and the verdict of a look, and nothing else.
@@ -376,27 +379,19 @@ class TrainerLogger:
         ):
             return
         row = look_row(run, step=step, full=self._full, chosen_by=self._chosen_by)
-        if (
-            run.state.task is not None
-            and run.state.task.values[-1][0] != step == self._state.global_step
-            and self._control.should_log
-        ):
-            row.pop(
-                figure_key(run.state.task), None
-            )  # the trainer is about to log that of this step: see `log_figure`
+        task, is_now = run.state.task, step == self._state.global_step
+        if task is not None and task.values[-1][0] != step and is_now and self._control.should_log:
+            # The trainer is about to log that of this step: see `log_figure`.
+            row.pop(figure_key(task), None)
         if row:
             self._send(run, row, step=step)
             self.log_verdict(run, step=step)
 
     def log_figure(self, run: Run) -> None:
         """Log the trainer's new figure, if this step has a look."""
-        step = self._state.global_step
-        if (
-            step in run.comparisons
-            and run.state.task is not None
-            and run.state.task.values[-1][0] == step
-        ):
-            self._send(run, {figure_key(run.state.task): run.state.task.values[-1][1]}, step=step)
+        step, task = self._state.global_step, run.state.task
+        if step in run.comparisons and task is not None and task.values[-1][0] == step:
+            self._send(run, {figure_key(task): task.values[-1][1]}, step=step)
 
     def _send(self, run: Run, row: dict[str, float], *, step: int) -> None:
         # The trainer's bridge to MLflow writes an underscore for each letter that is not ASCII.
@@ -435,12 +430,8 @@ class TrainerLogger:
 
         In place of the text before; none before the first look.
         """
-        if self._state.is_world_process_zero and len(run.comparisons) > 1:
-            verdict = run_verdict(run)
-            for tracker in TRACKERS:
-                tracker.text(
-                    "verdict", verdict, step=step, tensorboard_writers=self._tensorboard_writers
-                )
+        if self._state.is_world_process_zero:
+            self._verdict(run, TRACKERS, step=step)
 
     def log_end(self, run: Run, *, step: int) -> None:
         """Show the verdict on the whole run, and the chart."""
@@ -449,12 +440,8 @@ class TrainerLogger:
             for tracker in TRACKERS:
                 tracker.chart(run)
 
-    def alert(self, text: str, *, step: int) -> None:
-        """Send an alert through trackers with alerts or texts."""
-        alert(text, step=step, tensorboard_writers=self._tensorboard_writers)
-
     @property
-    def _tensorboard_writers(self) -> list[Any]:
+    def _writers(self) -> list[Any]:
         callbacks = self._trainer.callback_handler.callbacks
         return [
             writer
@@ -463,7 +450,7 @@ class TrainerLogger:
         ]
 
 
-class FollowerLogger:
+class FollowerLogger(_Logger):
     """One run, named by its `title`, in each of some trackers, which must be installed; begun at the first row.
 
     `config` are settings that the runs show; no text of items. W&B and trackio have groups of runs.
@@ -543,14 +530,8 @@ class FollowerLogger:
                         values = rewrite_logs(row) if tracker.is_rewritten else row
                         tracker.row(self._running[tracker.name], values, step=max(step, 0))
                         of_tracker.append(step)
-                if tracker.name in self._running and len(run.comparisons) > 1:
-                    writers = self._tensorboard_writers
-                    tracker.text(
-                        "verdict",
-                        run_verdict(run),
-                        step=max(run.comparisons),
-                        tensorboard_writers=writers,
-                    )
+                if tracker.name in self._running:
+                    self._verdict(run, [tracker], step=max(run.comparisons))
             except Exception as error:  # of any kind: a tracker is foreign code
                 failed = error
         write_text(path, json.dumps({"run": run.folder.run, **sent}))
@@ -561,12 +542,7 @@ class FollowerLogger:
         """Log the flipped items without texts, and close the runs."""
         try:
             if self._running and len(run.comparisons) > 1:
-                log_flipped(
-                    run,
-                    step=max(run.comparisons),
-                    tensorboard_writers=self._tensorboard_writers,
-                    share_text=False,
-                )
+                self._flipped(run, step=max(run.comparisons), share_text=False)
                 for tracker in self._trackers:
                     tracker.chart(run)
         finally:
@@ -575,12 +551,8 @@ class FollowerLogger:
                     begun.finish()
             self._running = {}
 
-    def alert(self, text: str, *, step: int) -> None:
-        """Send an alert through trackers with alerts or texts."""
-        alert(text, step=step, tensorboard_writers=self._tensorboard_writers)
-
     @property
-    def _tensorboard_writers(self) -> list[Any]:
+    def _writers(self) -> list[Any]:
         board = self._running.get("tensorboard")
         return [] if board is None else [board.tracker]
 
@@ -595,38 +567,13 @@ def _sent(path: Path, run: str | None) -> dict[str, list[int]]:
     return {name: steps for name, steps in stored.items() if isinstance(steps, list)}
 
 
-def log_flipped(
-    run: Run, *, step: int, tensorboard_writers: Sequence[Any], share_text: bool
-) -> None:
-    """Log the flipped items to every tracker with tables."""
-    if run.baseline is None or run.latest() is None:
-        return
-    trajectory = run.trajectory()
-    changed = flips(trajectory.baseline, trajectory.last, probe=run.probe if share_text else None)
-    columns, rows = flipped_rows(changed, texts=share_text)
-    for tracker in TRACKERS:
-        tracker.table(
-            Flipped(columns=columns, rows=rows, step=step, tensorboard_writers=tensorboard_writers)
-        )
-
-
-def alert(text: str, *, step: int, tensorboard_writers: Sequence[Any]) -> None:
-    """Send an alert through the running trackers that have alerts.
-
-    Trackers with texts keep the alert.
-    """
-    for tracker in TRACKERS:
-        tracker.alert(text)
-        tracker.text("alarm", text, step=step, tensorboard_writers=tensorboard_writers)
-
-
 def run_verdict(run: Run) -> str:
     """Verdict on a run in a sentence; later stages have both bases."""
     stage_decision, run_decision = (
         decide_run(looks_of) for looks_of in (run.stage_trajectory(), run.trajectory())
     )
     sentence = f"{stage_decision.word}: {stage_decision.sentence}"
-    if not run.firsts:
+    if not run.looks.firsts:
         return sentence
     return (
         f"against the first base: {run_decision.word}: {run_decision.sentence}; "

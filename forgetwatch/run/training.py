@@ -140,7 +140,7 @@ class Training:
         """
         step, look = best or state.global_step, None
         self._tried = step
-        self.run.note_task(self.figure(state))
+        self.run.update(task=self.figure(state))
         is_last = self.has_ended or step == self.budget.schedule.max_steps
         with (
             self.one_line_if_stopped(step=step),
@@ -162,7 +162,7 @@ class Training:
         """Drop looks that take too long, after the last timed step."""
         run, budget = self.run, self.budget
         before = decision = run.state.plan or LookPlan()
-        spent = sum(took for at, took in run.seconds.items() if at > 0)
+        spent = sum(took for at, took in run.looks.seconds.items() if at > 0)
         with self.failures.tolerate("the decision on the budget", step=step):
             decision = budget.check(before, step=step, each=self.each(), spent=spent)
         if decision != before:
@@ -204,17 +204,17 @@ class Training:
                 command.start(step=step, output_dir=folder.output_dir, folder=folder.path)
 
     def figure(self, state: TrainerState) -> TaskFigure | None:
-        """The trainer's own figure of the new task, as far as it was logged.
+        """Figure of the new task: the trainer's own, unless the looks measure one.
 
         Returns:
-            The figure, or None if the looks themselves measure one.
+            The figure as far as it was logged, or None if there is none.
         """
+        known = self.run.state.task
         if self.settings.target_probe is not None:
-            return None
+            return known
         metric = self.trainer.args.metric_for_best_model
-        return logged_figure(
-            state.log_history, chosen=None if metric and "forget" in metric else metric
-        )
+        chosen = None if metric and "forget" in metric else metric
+        return logged_figure(state.log_history, chosen=chosen) or known
 
     def store_memory(self, state: TrainerState) -> None:
         """Keep what checkpoints know of the run in the trainer's state, as JSON values."""
@@ -243,12 +243,12 @@ class Training:
             step: The step from which the run resumes.
         """
         run, guard = self.run, self.settings.guard
-        run.note_stop(None)
+        run.update(stopped=None)
         self.stops_again = False
         if type(stopped) is not int or stopped > step:
             return
         self.stops_again = guard is not None and guard.action in STOPS and not guard.override
-        run.note_stop(stopped if self.stops_again else None)
+        run.update(stopped=stopped if self.stops_again else None)
         findings = [finding for finding in run.state.findings if finding.step == stopped]
         stops_again = self.stops_again
         self.log(run_output.stopped_line(stopped, findings=findings, stops_again=stops_again))
@@ -276,7 +276,7 @@ class Training:
             delivered = None
             with self.failures.tolerate("rolling back", step=step):
                 delivered = roll_back(self.trainer, guard, run, self._saved_weights, log=self.log)
-        run.note_task(self.figure(state))
+        run.update(task=self.figure(state))
         with self.failures.tolerate("storing the end of the run", step=step):
             run.note_end(
                 last_step=step, delivered=delivered, is_stopped=run.state.stopped is not None
@@ -329,7 +329,7 @@ class Training:
         new = run.note(guard.findings(run.stage_trajectory(), run.lost_must_pass(step)))
         stops = step if new and guard.action in STOPS else None
         if stops is not None:
-            run.note_stop(step)
+            run.update(stopped=step)
             control.should_training_stop = True
         if any(finding.what == "not_finite" for finding in new):
             # Such a checkpoint could replace the last one that is finite, and a resume would take

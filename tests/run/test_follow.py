@@ -40,7 +40,7 @@ from forgetwatch.follow import queue as checkpoint_queue
 from forgetwatch.follow.folders import CheckpointGoneError, CheckpointStore, SavedCheckpoint
 from forgetwatch.follow.queue import CheckpointQueue
 from forgetwatch.loading import Loading
-from forgetwatch.run import run as run_module
+from forgetwatch.run import run_files
 from forgetwatch.run.guard import Guard
 from forgetwatch.run_folder.description import GuardFinding
 from forgetwatch.scoring import model_loading as checkpoints
@@ -270,7 +270,7 @@ def test_a_base_that_cannot_be_stored_is_no_base_that_cannot_be_scored(
 def test_a_limit_on_the_size_of_files_is_met_like_a_full_disk(out: Path, base: Path) -> None:
     if (child := os.fork()) == 0:
         lines: list[str] = []
-        run_module.log = lines.append  # type: ignore[assignment]
+        run_files.log = lines.append  # type: ignore[assignment]
         made = runs.follower(out, base)
         resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
         made.follow()

@@ -195,10 +195,10 @@ def test_a_training_that_continues_in_the_same_process_stops_again_too(
 def test_a_guard_stops_the_run_also_where_its_alert_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def unreachable(title: str, text: str) -> None:
+    def unreachable(logger: object, text: str, *, step: int) -> None:
         raise ConnectionError("the tracker is down")
 
-    monkeypatch.setattr("forgetwatch.run.trackers.alert", unreachable)
+    monkeypatch.setattr("forgetwatch.run.trackers.TrainerLogger.alert", unreachable)
     guard = Guard("stop", no_worse_than=None)
     watch = ForgetWatchCallback(known(must_pass=[7]), every=2, guard=guard, max_overhead=None)
     run = trained(tmp_path, callbacks=[At(3, turn, to="model"), watch], steps=8, learning_rate=1e-6)

@@ -184,7 +184,7 @@ def test_questions_that_are_too_easy_are_named_before_the_first_step(tmp_path: P
 def test_a_run_that_resumes_announces_its_looks_alone(tmp_path: Path) -> None:
     looked(tmp_path)
     resumed = Watch(probe(), tmp_path, resume=True).run
-    line = start_line(resumed, budget_of(), start=resumed.seconds.get(0), each=1.0)
+    line = start_line(resumed, budget_of(), start=resumed.looks.seconds.get(0), each=1.0)
     assert line == "toy: 30 items; 4 looks of 1.0 s"
 
 

@@ -6,7 +6,7 @@
 A pair is 50,000 items with four options in 100 tasks and 10 categories, answered for three seeds: 150,000 rows a side,
 with `choice_logprobs`. All pairs of a size are in one file a side (of 30 pairs: 4,500,000 rows), sorted by the column
 `pair`; the rows of a pair are read by row groups. First the comparisons alone, then `forgetwatch study` on the same
-files, with its tables, radars and page. A comparison is everything that `compare` counts: cells, known and
+files, with its tables and page. A comparison is everything that `compare` counts: cells, known and
 lost, intervals, tests and corrections of 111 groups.
 
 The loops count the four cells of each group from frames in memory, and nothing else; "cells" is the same by

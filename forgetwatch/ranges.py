@@ -3,7 +3,7 @@
     k                                  1 to 10,000            the counts of a comparison are arrays of that length
     sample                             0 to 1,000,000
     chosen, gold, golds                an option: 0 to k - 1; golds each once
-    gold_share, option_mass            0 to 1                 a percentage, most often
+    score, gold_share, option_mass     0 to 1                 a percentage, most often
     margin                             0 or more
     choice_logprobs, choice_priors     0 or less              probabilities instead of their logarithms, most often
     choice_chars, _bytes, _tokens      0 or more
@@ -71,7 +71,7 @@ _RANGES: Final = {
     "sample": _Range(
         low=0, high=1_000_000, needed="from 0 to 1,000,000", remedy="samples are numbered from 0"
     ),
-    **{"gold_share": _SHARE, "option_mass": _SHARE},
+    **{"score": _SHARE, "gold_share": _SHARE, "option_mass": _SHARE},
     "margin": _Range(
         low=-_ROUNDING,
         high=np.inf,

@@ -56,6 +56,7 @@ SCHEMA: Final = pa.schema(
         ("golds", pa.list_(pa.int32())),  # indices of all right options, where several are right
         ("chosen", pa.int32()),  # index of the option that the model chose; null = no answer found
         ("correct", pa.bool_()),  # null = unscored, or a passage
+        ("score", pa.float64()),  # 0 to 1, where an answer is more than right or wrong
         ("sample", pa.int32()),  # number of the answer to the item, from 0
         (
             "outcome",
@@ -100,6 +101,9 @@ SCHEMA: Final = pa.schema(
     ]
 )
 """The columns of a snapshot, in their order."""
+
+_OPTIONAL: Final = ("score",)
+"""Columns that a file has only where they hold values: without them it is as an earlier version wrote it."""
 
 NOT_GENERATED: Final = "its answer was not asked for"
 """Reason in the outcome of an item whose answer a look did not generate; it is stored in files."""
@@ -328,6 +332,8 @@ class Snapshot:
         """
         digest = hashlib.sha256()
         for name in SCHEMA.names:
+            if name in _OPTIONAL and self.missing(name):
+                continue
             digest.update(name.encode())
             _digest(digest, self.table[name].combine_chunks())
         return digest.hexdigest()[:32]
@@ -350,7 +356,8 @@ class Snapshot:
 def save_snapshot(snapshot: Snapshot, path: str | Path) -> None:
     """Write a snapshot as a Parquet file, atomically."""
     meta = {"format": FORMAT, **_stored(snapshot.meta), "checksum": snapshot.full_checksum}
-    write_table(snapshot.table, meta, path)
+    empty = [name for name in _OPTIONAL if snapshot.missing(name)]
+    write_table(snapshot.table.drop_columns(empty), meta, path)
 
 
 def read_snapshot(path: str | Path) -> Snapshot:
@@ -361,7 +368,9 @@ def read_snapshot(path: str | Path) -> Snapshot:
             or changed since it was written.
     """
     path = Path(path)
-    table, meta = read_table(path, what="a snapshot", format=FORMAT, schema=SCHEMA)
+    table, meta = read_table(
+        path, what="a snapshot", format=FORMAT, schema=SCHEMA, optional=_OPTIONAL
+    )
     _check_metadata(path, meta)
     written, _ = meta.pop("checksum", None), meta.pop("format")
     with file_errors(path, "a snapshot"):

@@ -18,8 +18,8 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 336_137,
-    "tokens of the tests": 470_324,
+    "tokens of the package": 340_287,
+    "tokens of the tests": 475_091,
     "public names": 15,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -34,22 +34,22 @@ AT_MOST = {
 ROOMS = {
     "data": (
         "errors extras files loading progress ranges visible_text decoding wording item probe snapshot cache",
-        16_266,
+        16_374,
     ),
-    "metrics": ("metrics measures", 26_226),
+    "metrics": ("metrics measures", 27_284),
     "theory": ("theory", 5_441),
-    "grading": ("grading", 15_667),
-    "probes": ("probes", 23_677),
-    "readers": ("readers files/rows files/json_pieces", 30_684),
-    "compare": ("text measures/aligned measures/pairing measures/option_columns comparing", 37_559),
+    "grading": ("grading", 17_042),
+    "probes": ("probes", 23_697),
+    "readers": ("readers files/rows files/json_pieces", 32_631),
+    "compare": ("text measures/aligned measures/pairing measures/option_columns comparing", 38_041),
     "policy": ("policy", 9_648),
-    "report": ("report", 30_430),
-    "scoring": ("scoring", 34_113),
+    "report": ("report", 30_491),
+    "scoring": ("scoring", 34_250),
     "retention": ("retention", 3_909),
     "run": ("run run_folder follow", 54_694),
     "merge": ("merge", 8_421),
-    "study": ("study", 15_564),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 23_838),
+    "study": ("study", 14_019),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 24_345),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""
 

@@ -18,9 +18,13 @@ from forgetwatch.cli.options import (
     DeviceMapOption,
     FailIfOption,
     JsonOption,
+    LowerOption,
     NoWorseThanOption,
     ReportOption,
+    RightIfOption,
+    ScaleOption,
     ToleranceOption,
+    UnscoredIfOption,
     chance_option,
     check_device_map,
     check_distinct,
@@ -28,6 +32,7 @@ from forgetwatch.cli.options import (
     check_pictures,
     item_option,
     limits,
+    outcome_rule,
     output_option,
     tolerated,
 )
@@ -65,6 +70,7 @@ from forgetwatch.comparing.ranking import (
 from forgetwatch.comparing.subset import select
 from forgetwatch.comparing.verdict import Tolerance
 from forgetwatch.errors import SnapshotError
+from forgetwatch.grading.outcome_rule import UPPER_HALF, OutcomeRule
 from forgetwatch.loading import Loading
 from forgetwatch.policy.policy import check_groups
 from forgetwatch.policy.ruling import PolicyResult, Sides
@@ -120,6 +126,10 @@ def compare_command(  # noqa: C901
         str | None,
         item_option(help="Metric that decides right or wrong, if a log has several: acc_norm."),
     ] = None,
+    right_if: RightIfOption = None,
+    scale: ScaleOption = None,
+    lower_is_better: LowerOption = False,
+    unscored_if: UnscoredIfOption = None,
     task: Annotated[
         list[str] | None, item_option(help="Compare only this task; may be repeated.")
     ] = None,
@@ -187,6 +197,7 @@ def compare_command(  # noqa: C901
         probe_named = None if probe is None else load_probe(probe)
         policy = limits(fail_if=fail_if, no_worse_than=no_worse_than)
         losses = tolerated(tolerance)
+        rule = outcome_rule(right_if, scale, lower_is_better, unscored_if)
         labels = None if categories is None else Categories.read(categories)
         _check_names(after, target)
         if by is not None and not detail:
@@ -212,10 +223,11 @@ def compare_command(  # noqa: C901
 
         # Read or score the sides. A missing file must not wait for two models to be scored.
         chosen = partial(_select, labels=labels, tasks=task or (), categories=category or ())
-        again_rows = None if repeat is None else chosen(read_outcomes(repeat, metric))
+        again_rows = None if repeat is None else chosen(read_outcomes(repeat, metric, rule=rule))
         loading = Loading(device_map=device_map)
         items = None if probe_named is None else fitted(probe_named, before, loading=loading)
-        base, *models = map(chosen, resolve_all(names, items, metric, loading=loading))
+        sides = resolve_all(names, items, metric, rule=rule, loading=loading)
+        base, *models = map(chosen, sides)
 
         # Compare, and decide.
         compared = partial(
@@ -269,7 +281,7 @@ def compare_command(  # noqa: C901
                     results=results,
                     names=names,
                     losses=losses,
-                    options=_flips_options(probe, metric, task or ()),
+                    options=_flips_options(probe, metric, task or (), rule),
                     can_measure_more=items is not None,
                     by=by or "category",
                     detail=detail,
@@ -361,9 +373,19 @@ def _asked_again(
     return replace(comparison, again=ask_again(before, after, items, score))
 
 
-def _flips_options(probe: str | None, metric: str | None, tasks: Sequence[str]) -> list[str]:
-    values = {"--probe": probe, "--metric": metric}
-    options = [
+def _flips_options(
+    probe: str | None, metric: str | None, tasks: Sequence[str], rule: OutcomeRule
+) -> list[str]:
+    low, high = rule.scale
+    values = {
+        "--probe": probe,
+        "--metric": metric,
+        "--right-if": None if rule.threshold is None else rule.right_if,
+        "--scale": None if rule.scale == UPPER_HALF.scale else f"{low:g},{high:g}",
+    }
+    options = ["--lower-is-better"] if rule.lower_is_better else []
+    options += [word for of in rule.unscored_if for word in ("--unscored-if", "=".join(of))]
+    options += [
         word for name, value in values.items() if value is not None for word in (name, value)
     ]
     return options + [word for name in tasks for word in ("--task", name)]

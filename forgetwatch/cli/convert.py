@@ -10,7 +10,14 @@ from typing import Annotated, Literal
 import numpy as np
 import typer
 
-from forgetwatch.cli.options import check_output
+from forgetwatch.cli.options import (
+    LowerOption,
+    RightIfOption,
+    ScaleOption,
+    UnscoredIfOption,
+    check_output,
+    outcome_rule,
+)
 from forgetwatch.cli.output import echo
 from forgetwatch.cli.resolve import read_outcomes
 from forgetwatch.errors import SnapshotError
@@ -41,6 +48,10 @@ def convert_command(
     metric: Annotated[
         str | None, _log_option(help="Metric that decides right or wrong, if a log has several.")
     ] = None,
+    right_if: RightIfOption = None,
+    scale: ScaleOption = None,
+    lower_is_better: LowerOption = False,
+    unscored_if: UnscoredIfOption = None,
     fields: Annotated[
         list[str] | None,
         _table_option(
@@ -86,6 +97,7 @@ def convert_command(
         _pairs(where, "--where"),
         _pairs(constants, "--set"),
     )
+    rule = outcome_rule(right_if, scale, lower_is_better, unscored_if)
     columns = ColumnMap(
         fields=fields_by_name,
         where=wanted,
@@ -93,6 +105,7 @@ def convert_command(
         match=match,
         rows=rows,
         by_order=pair_by == "order",
+        rule=rule,
     )
     mapped = bool(columns.fields or columns.where or columns.constants or match or rows)
     if mapped and metric is not None:
@@ -100,7 +113,7 @@ def convert_command(
             "--metric is for logs of other tools; in a table --map correct=... names the column"
         )
     read = [
-        read_mapped(log, columns) if mapped else read_outcomes(log, metric, texts=True)
+        read_mapped(log, columns) if mapped else read_outcomes(log, metric, texts=True, rule=rule)
         for log in logs
     ]
     snapshot = concatenate(read, as_samples=as_samples)

@@ -11,8 +11,13 @@ import typer
 
 from forgetwatch.cli.options import (
     STDOUT,
+    LowerOption,
+    RightIfOption,
+    ScaleOption,
+    UnscoredIfOption,
     check_output,
     item_option,
+    outcome_rule,
     output_option,
 )
 from forgetwatch.cli.output import (
@@ -26,6 +31,7 @@ from forgetwatch.comparing.subset import select
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files.writing import write_text
+from forgetwatch.grading.outcome_rule import OutcomeRule
 from forgetwatch.probes.named import load_probe
 from forgetwatch.report.flip_list import flip_json, flip_lines
 from forgetwatch.run_folder.contents import is_run_folder, run_probe
@@ -61,6 +67,10 @@ def flips_command(
     metric: Annotated[
         str | None, item_option(help="Metric that decides right or wrong, if a log has several.")
     ] = None,
+    right_if: RightIfOption = None,
+    scale: ScaleOption = None,
+    lower_is_better: LowerOption = False,
+    unscored_if: UnscoredIfOption = None,
     sort: Annotated[
         Literal["margin", "first"],
         output_option(
@@ -74,7 +84,8 @@ def flips_command(
 ) -> None:
     """Show the items whose answer changed: question, right answer, and the answers before and after."""
     check_output(jsonl, "a list of items", [before, after, probe])
-    changed, passages = _flips(before, after, probe, metric, task or [], category or [])
+    rule = outcome_rule(right_if, scale, lower_is_better, unscored_if)
+    changed, passages = _flips(before, after, probe, metric, task or [], category or [], rule)
     if what == "known_lost":
         changes = [flip for flip in changed if flip.what == "forgotten" and flip.known]
     else:
@@ -110,11 +121,12 @@ def _flips(
     metric: str | None,
     tasks: list[str],
     categories: list[str],
+    rule: OutcomeRule,
 ) -> tuple[list[Flip], int]:
     items = None if probe is None else load_probe(probe)
     if after is not None:
         items = None if items is None else fitted(items, before)
-        both_sides = resolve_all((before, after), items, metric)
+        both_sides = resolve_all((before, after), items, metric, rule=rule)
         sides = [select(side, tasks=tasks, categories=categories) for side in both_sides]
         changed = flips(sides[0], sides[1], probe=items or questions_of_run((before, after)))
         return with_questions(changed, before, sides[0], metric), int(sides[0].is_passage.sum())

@@ -21,6 +21,7 @@ import typer
 
 from forgetwatch.comparing.verdict import TOLERANCE, Tolerance
 from forgetwatch.errors import GateError, ScoringError, SnapshotError
+from forgetwatch.grading.outcome_rule import OutcomeRule, threshold_of
 from forgetwatch.policy.policy import READY, Policy, limits_of, parse_no_worse_than, parse_share
 from forgetwatch.progress import launched_count
 from forgetwatch.snapshot import is_snapshot
@@ -69,6 +70,24 @@ ToleranceOption = Annotated[
     ),
 ]
 
+RightIfOption = Annotated[
+    str | None,
+    item_option(help='Scores that count as right, as "score>=0.7". Default: the upper half.'),
+]
+ScaleOption = Annotated[
+    str | None, item_option(help="Lowest and highest possible score, as 0,10. Default: 0,1.")
+]
+LowerOption = Annotated[
+    bool,
+    item_option(
+        "--lower-is-better", help="A high score is bad, as where 1 is an attack that succeeded."
+    ),
+]
+UnscoredIfOption = Annotated[
+    list[str] | None,
+    item_option(help="field=value: such rows have no outcome, as status=error; may be repeated."),
+]
+
 STDOUT: Final = Path("-")
 
 TrustOption = Annotated[
@@ -80,6 +99,36 @@ DeviceMapOption = Annotated[
         help="Spread a scored model that is larger than one GPU over all GPUs, then the CPU and the disk."
     ),
 ]
+
+
+def outcome_rule(
+    right_if: str | None,
+    scale: str | None,
+    lower_is_better: bool,
+    unscored_if: Sequence[str] | None,
+) -> OutcomeRule:
+    """Rule by which outcomes between wrong and right are read.
+
+    Raises:
+        typer.BadParameter: If an option cannot be read.
+    """
+    if wrong := next((text for text in unscored_if or () if "=" not in text), None):
+        raise typer.BadParameter(f"--unscored-if {wrong}: needed field=value, as status=error")
+    at = {}
+    try:
+        low, high = map(float, (scale or "0,1").split(","))
+        if right_if is not None:
+            at = threshold_of(right_if, lower_is_better=lower_is_better)
+        return OutcomeRule(
+            scale=(low, high),
+            lower_is_better=lower_is_better,
+            unscored_if=tuple(text.partition("=")[::2] for text in unscored_if or ()),
+            **at,
+        )
+    except (ValueError, SnapshotError) as error:
+        raise typer.BadParameter(
+            f"--right-if {right_if}: {error}" if at or right_if else f"--scale {scale}: {error}"
+        ) from None
 
 
 def check_device_map(device_map: str | None) -> None:

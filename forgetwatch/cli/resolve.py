@@ -11,6 +11,7 @@ from forgetwatch.cli.output import announce_import, bytes_bar, echo, scoring_unl
 from forgetwatch.comparing.flips import Flip, What, sort_flips
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean_path
+from forgetwatch.grading.outcome_rule import UPPER_HALF, OutcomeRule
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.probes.ladder import described_levels, is_pool
@@ -32,10 +33,16 @@ _QUESTIONS = 2000
 """Items of each kind whose questions are read; no report lists more."""
 
 
-def read_outcomes(path: Path, metric: str | None = None, *, texts: bool = False) -> Snapshot:
+def read_outcomes(
+    path: Path,
+    metric: str | None = None,
+    *,
+    texts: bool = False,
+    rule: OutcomeRule = UPPER_HALF,
+) -> Snapshot:
     """Read outcomes from a file or folder, with a progress bar."""
     with bytes_bar(f"reading {path}") as progress:
-        return load_snapshot(path, metric=metric, progress=progress, texts=texts)
+        return load_snapshot(path, metric=metric, progress=progress, texts=texts, rule=rule)
 
 
 def resolve_all(
@@ -43,6 +50,7 @@ def resolve_all(
     probe: Probe | None,
     metric: str | None = None,
     *,
+    rule: OutcomeRule = UPPER_HALF,
     loading: Loading = Loading(),
 ) -> list[Snapshot]:
     """Find the snapshots of both sides of a comparison.
@@ -57,7 +65,7 @@ def resolve_all(
         _named(read_outcomes(carried), path)
         if probe is None and (carried := _carried(path, paths)) is not None
         else (_of_run(path, loading) if probe is None else None)
-        or resolve(path, probe, metric, loading=loading)
+        or resolve(path, probe, metric, rule=rule, loading=loading)
         for path in paths
     ]
     if metric is not None and not any("metric" in snapshot.meta for snapshot in snapshots):
@@ -140,6 +148,7 @@ def resolve(
     probe: Probe | None,
     metric: str | None = None,
     *,
+    rule: OutcomeRule = UPPER_HALF,
     loading: Loading = Loading(),
 ) -> Snapshot:
     """Find the snapshot of outcomes or of a model.
@@ -153,7 +162,7 @@ def resolve(
     """
     path = Path(source)
     if is_outcomes(source):
-        return read_outcomes(path, metric)
+        return read_outcomes(path, metric, rule=rule)
     is_model = path.exists()
     # A name in the form of a path is never looked up as a model id.
     if not is_model and (

@@ -1,4 +1,4 @@
-"""`forgetwatch study STUDY.yaml`: many pairs of models in stages, as tables, radars and one page."""
+"""`forgetwatch study STUDY.yaml`: many pairs of models in stages, as tables and one page."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from forgetwatch.cli.resolve import resolve
 from forgetwatch.errors import StudyError, some_of
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
-from forgetwatch.progress import is_first_process, launched_count, shown
+from forgetwatch.progress import is_first_process, launched_count
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.study.pairs import Sources, Study, is_model, run_study
 from forgetwatch.study.plan import Pair, Source, read_plan
-from forgetwatch.study.publication import PAGE, draw_figures, study_json, study_table, write_numbers
+from forgetwatch.study.publication import PAGE, study_json, study_table, write_numbers
 
 _FORMATS: Final = (".html", ".md", ".csv", ".json", ".tex")
 """Suffixes of a report in one file, as other commands write it."""
@@ -108,7 +108,7 @@ def study_command(  # noqa: C901
     folder = output or study.parent / (re.sub(r"[^\w.-]+", "-", plan.name).strip("-.") or "study")
     if folder.suffix in _FORMATS:
         raise StudyError(
-            f"{folder}: needed a folder, which holds the page, tables and pictures, and this is "
+            f"{folder}: needed a folder, which holds the page and tables, and this is "
             "the name of a file; "
             "name a folder with --output"
         )
@@ -159,15 +159,11 @@ def study_command(  # noqa: C901
 def _show(
     study: Study, folder: Path, json_path: Path | None, *, with_findings: bool, with_latex: bool
 ) -> None:
-    """Show the tables, and write the figures that can be drawn."""
+    """Show the tables, and write the files."""
     write_numbers(study, folder, with_latex=with_latex)
     if json_path is not None:
         write_json(study_json(study), json_path)
     if json_path != STDOUT:
         result_console().print(study_table(study, with_findings=with_findings))
-    with shown("drawing", opening=f"all numbers are in {folder}; drawing the figures") as progress:
-        failed = draw_figures(study, folder, progress=progress)
-    for name, reason in failed.items():
-        echo(f"forgetwatch: not drawn: the figure {name}: {reason}", err=True)
     if json_path != STDOUT:
         echo(f"report: {folder / PAGE}")

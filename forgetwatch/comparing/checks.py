@@ -53,6 +53,12 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
     _check_metrics(before, after)
     _check_rules(before, after)
     _check_norms(before, after)
+    rule_before, rule_after = (side.meta.get("right_if") for side in (before, after))
+    if rule_before != rule_after and rule_before and rule_after:
+        raise MismatchError(
+            f"{before.label} counts {rule_before} as right and {after.label} {rule_after}; give "
+            "both one threshold (--right-if)"
+        )
     probe_before, probe_after = before.meta.get("probe") or {}, after.meta.get("probe") or {}
     for name, remedy in (
         ("scoring", ""),
@@ -231,7 +237,10 @@ def check_pairing(
     )
     # Equal numbers may still be other sample indices, which leaves fewer pairs than items times
     # samples.
-    if len(counts) > 1 or len(pairing.before) < counts[0] * len(np.unique(pairing.item)):
+    has_scores = not (before.missing("score") and after.missing("score"))
+    paired = np.unique(np.unique(pairing.item, return_counts=True)[1])
+    is_unlike = len(counts) > 1 or len(pairing.before) < counts[0] * len(np.unique(pairing.item))
+    if is_unlike and not (has_scores and len(paired) == 1):  # the mean score takes all there are
         raise MismatchError(
             f"{names} have unlike samples: {' and '.join(map(str, counts))} per item; compare "
             "equal numbers, or the "

@@ -110,7 +110,8 @@ class Decision:
             low, high = knowledge.interval[0], max(knowledge.worst, 0.0)
             return f"{percent_range(low, high) if low > 0 else f'at most {round_percent(high)}'} % lost"
         if accuracy is not None and accuracy.worst is not None:
-            return f"accuracy fell by at most {_points(min(accuracy.worst, 0.0))} points"
+            fell = f"fell by at most {_points(min(accuracy.worst, 0.0))} points"
+            return f"{accuracy.subject} {fell}"
         return self.word
 
     def leg(self, name: LegName) -> Leg | None:
@@ -411,7 +412,7 @@ def _forgot(comparison: Comparison, leg: Leg) -> tuple[str, str]:
         claim = f"{short_name(leg.group)} fell by about {_points(leg.value)} points ({_range(leg)})"
         return claim, f"limit {_limit(leg)} points for each category; {lost}"
     if leg.name == "accuracy":
-        claim = f"accuracy fell by about {_points(leg.value)} points ({_range(leg)})"
+        claim = f"{leg.subject} fell by about {_points(leg.value)} points ({_range(leg)})"
         estimate = comparison.all[NET_ESTIMATE]
         how = (
             ""
@@ -481,7 +482,7 @@ def _bounds(comparison: Comparison, legs: Sequence[Leg]) -> list[str]:
                 f"rose by at least {_points(leg.worst)} points",
                 f"fell by at most {_points(leg.worst)} points",
             )
-            phrases.append(f"accuracy {rose if leg.worst > 0 else f'{fell} {limit}'}")
+            phrases.append(f"{leg.subject} {rose if leg.worst > 0 else f'{fell} {limit}'}")
             continue
         known_items, of = (
             comparison.all[KNOWN],
@@ -551,7 +552,7 @@ def _unclear(leg: Leg, comparison: Comparison) -> str:
         if leg.shows_loss and low > 0:
             return f"lost {percent_range(low, high)} % of {of} {limit}"
         return f"may have lost up to {round_percent(high)} % of {of} {limit}"
-    subject = short_name(leg.group) or "accuracy"
+    subject = short_name(leg.group) or leg.subject
     most, least = min(leg.worst, leg.interval[0]), leg.interval[1]
     if least < 0:
         return f"{subject} fell by {_points(least)} to {_points(most)} points {limit}"

@@ -47,6 +47,7 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.kept_share import HALF, hidden_known, kept_of
 from forgetwatch.measures.estimate import NET_ESTIMATE
+from forgetwatch.measures.graded import GRADED
 from forgetwatch.measures.known_items import KNOWN
 from forgetwatch.measures.measured_again import RIGHT_LOST
 from forgetwatch.metrics.intervals import Interval, newcombe
@@ -115,6 +116,7 @@ class Leg:
         group: Name of the category that decides; empty for the other legs.
         reason: Reason for which it is not measured, or cannot pass; empty if there is none.
         of: What ``knowledge`` is a share of.
+        subject: What ``accuracy`` is the change of.
     """
 
     name: LegName
@@ -128,6 +130,7 @@ class Leg:
     group: str = ""
     reason: str = ""
     of: Literal["what it clearly knew", "its right answers"] = "what it clearly knew"
+    subject: Literal["accuracy", "the mean score"] = "accuracy"
 
     @property
     def allows(self) -> bool:
@@ -239,19 +242,8 @@ def _change_leg(name: LegName, groups: list[Group], limit: float, level: float =
         return -math.inf if leg.value is None else leg.value
 
     decides = min(failed, key=of_failed) if failed else min(blocking or legs, key=of_others)
-    return Leg(
-        name=name,
-        limit=limit,
-        value=decides.value,
-        interval=decides.interval,
-        answer=decides.answer,
-        is_tolerable=decides.is_tolerable,
-        shows_loss=any(leg.shows_loss and leg.answer != "PASS" for leg in legs)
-        or decides.shows_loss,
-        worst=decides.worst,
-        group=decides.group,
-        reason=decides.reason,
-    )
+    shows_loss = any(leg.shows_loss and leg.answer != "PASS" for leg in legs) or decides.shows_loss
+    return replace(decides, shows_loss=shows_loss)
 
 
 def category_leg(comparison: Comparison, limit: float, level: float = 0.95) -> Leg:
@@ -337,6 +329,7 @@ def accuracy_leg(
     # right or not.
     unchanged = min(newcombe(cells, level=level)[0] for cells in _unchanged(group))
     few = answer == "PASS" and group.level == "all" and group.n < FEWEST_ITEMS
+    graded = group[GRADED]
     # Vanished outcomes that may hide a loss beyond the limit count as one.
     hidden = worst <= limit and (low > limit or not measured)
     return Leg(
@@ -355,6 +348,7 @@ def accuracy_leg(
         shows_loss=high < 0 or hidden,
         worst=worst,
         group=group.name if name == "category" else "",
+        subject="accuracy" if graded is None or graded.change is None else "the mean score",
         reason=f"{count(group.n)} questions are too few to say that it kept" if few else "",
     )
 

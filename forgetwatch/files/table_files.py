@@ -216,6 +216,7 @@ def read_table(
     what: str,
     format: str,
     schema: pa.Schema,
+    optional: Sequence[str] = (),
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Read a file that `write_table` wrote.
 
@@ -223,7 +224,8 @@ def read_table(
         path: The file.
         what: Its expected content, with its article, as messages name it.
         format: Value of ``format`` in its metadata.
-        schema: Required columns. Their types are not checked: the caller casts.
+        schema: The columns. Their types are not checked: the caller casts.
+        optional: Those that are null where the file lacks them; all others are required.
 
     Returns:
         The columns of `schema` in that order, without metadata; the metadata.
@@ -246,7 +248,9 @@ def read_table(
             "forgetwatch wrote it, or it is damaged: measure the model again"
         )
     for name in schema.names:
-        if names.count(name) != 1:
+        if name in optional and name not in names:
+            table = table.append_column(name, pa.nulls(len(table), schema.field(name).type))
+        elif names.count(name) != 1:
             format_found = "has it twice" if name in names else "has no such column"
             raise SnapshotError(
                 f"{path}: {what} needs the column {name!r} once; the file {format_found}"

@@ -16,6 +16,7 @@ prompt's text is only looked up by `language`, for which a copy of it is no answ
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -41,17 +42,19 @@ from forgetwatch.grading.output_text import (
 from forgetwatch.item import TRAITS, Item
 from forgetwatch.probe import LETTERS
 
-RULES: Final = 5
+RULES: Final = 6
 """Version of the grading rules. It rises when the same output may get another grade, so that cached grades of an older
 version are not used."""
 
-Judge = Callable[[Item, str], bool | None]
-"""The caller's own rule: (item, output) to True, False, or None if it cannot decide."""
+Judge = Callable[[Item, str], float | None]
+"""The caller's own rule: (item, output) to True, False, a score from 0 to 1, or None if it cannot decide."""
 
 NoAnswer = Literal["wrong", "unscored"]
 """Grade of an output without a usable answer."""
 
 _REGEX: Final = "regex:"
+_RIGHT: Final = 0.5
+"""Score of a judge from which on an answer is right."""
 _SHOWN: Final = 300
 """Characters of an answer or an error that a grade holds."""
 
@@ -72,6 +75,7 @@ class Grade:
             reason.
         extracted: The answer as written, at most 300 characters; None where there is none.
         as_text: True where the answer is the option's text instead of its letter.
+        score: Score of an answer between wrong and right, 0 to 1; None for one of the two.
         form: True where the answer has a form that prompts ask for; False without an answer.
     """
 
@@ -81,6 +85,7 @@ class Grade:
     extracted: str | None = None
     as_text: bool = False
     form: bool = False
+    score: float | None = None
 
 
 def grade(
@@ -103,7 +108,8 @@ def grade(
             calculation) the outcome is ``truncated``.
         no_answer: Outcome of an output without a usable answer.
         judge: Replaces the item's match; it gets the output after its thinking block. Where it
-            raises or returns neither True nor False, the output is unscored, with the reason.
+            raises or returns no score from 0 to 1, the output is unscored, with the reason. A score
+            of 0.5 or more is right.
 
     Raises:
         ProbeError: If the item cannot be graded, whatever the output; `check_item` raises it
@@ -256,21 +262,20 @@ def _grade_by_judge(
     # Whatever the rule raises becomes the reason of an unscored output.
     try:
         verdict = judge(item, body)
-        # `in` calls ==, which a foreign type may answer with an array or an exception.
-        decided = verdict is not None and verdict in (True, False)
+        is_number = isinstance(verdict, (int, float)) or hasattr(verdict, "__float__")
+        score = float(verdict) if is_number and verdict is not None else math.nan
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:_SHOWN]
         return Grade(None, outcome=f"unscored: the judge raised {reason}")
-    if not decided:
-        problem = (
-            "gave no verdict"
-            if verdict is None
-            else f"needed True, False or None, gave {type(verdict).__name__}"
-        )
+    if not 0 <= score <= 1:
+        gave = f"{score:g}" if is_number else type(verdict).__name__
+        needed = f"needed True, False, a score from 0 to 1 or None, gave {gave}"
+        problem = "gave no verdict" if verdict is None else needed
         return Grade(None, outcome=f"unscored: the judge {problem}")
-    if truncated and not verdict:
+    right = score >= _RIGHT
+    if truncated and not right:
         return Grade(missing, outcome="truncated")
-    return Grade(bool(verdict), form=True)
+    return Grade(right, form=True, score=None if score in (0, 1) else score)
 
 
 def _texts(item: Item) -> tuple[str, ...]:

@@ -19,6 +19,11 @@ arguments are JSON values.
     {"function": {"name": "weather", "arguments": "{\"city\": \"Oslo\"}"}}     arguments as text, as APIs log them
     [{"name": ...}, {"name": ...}]      {"tool_calls": [...]}      [TOOL_CALLS] [...]
     [weather(city="Oslo"), time()]                                                 as Python code, never run
+    [TOOL_CALLS]weather[ARGS]{"city": "Oslo"}      to=functions.weather ... {"city": "Oslo"}      a name, then JSON
+    <function=weather><parameter=city>Oslo</parameter></function>      <arg_key>city</arg_key>    a name, then tags
+
+The text of a tag may stand for a number. An output with the name of a wanted tool and a mark of a
+template, of which no call can be read, is unscored.
 """
 
 from __future__ import annotations
@@ -54,12 +59,47 @@ _TAGGED: Final = re.compile(r"<(tool_call|function_call|tool)>(.*?)</\1>", re.DO
 _MARK: Final = re.compile(r"\A\s*(?:\[TOOL_CALLS\]|<\|python_tag\|>|<functioncall>|functools)\s*")
 
 
+# A name after a mark of a template, and what stands before its arguments in JSON.
+_NAMED: Final = re.compile(
+    r"(?:\[TOOL_CALLS\]|\bto=functions\.|<function=|<[|｜]tool[_▁]call[_▁]begin[|｜]>"
+    r"(?:function<[|｜]tool[_▁]sep[|｜]>)?(?:functions\.)?)\s*([\w.-]+)[^{}\n]{0,80}\s*"
+    r"(?:```json\s*)?(?=\{)"
+)
+
+
+# A name, and its arguments in tags.
+_FUNCTION: Final = re.compile(
+    r"<(?:function=|invoke name=\"|tool_call>\s*)([\w.-]+)\"?>?(.*?)</(?:function|invoke|tool_call)>",
+    re.DOTALL,
+)
+_PARAMETER: Final = re.compile(
+    r"<(?:parameter(?:=| name=\")|arg_key>)([\w.-]+)\"?(?:>|</arg_key>\s*<arg_value>)(.*?)</(?:parameter|arg_value)>",
+    re.DOTALL,
+)
+
+
+# A mark of a template, and those of the templates that are read.
+_TEMPLATE: Final = re.compile(r"<[|｜/]?[A-Za-z_]\w*[^<>\n]{0,40}>|\[[A-Z_]{4,}\]")
+
+
+_READ: Final = re.compile(
+    r"<tool_call>|<function[=_]|<invoke|TOOL_CALLS|to=functions|call[_▁]begin|python_tag|functools"
+)
+
+
+class _Untyped(str):
+    """Text of a tag, which may stand for another value."""
+
+
 # The start of a call in Python: a name and a parenthesis.
 _PYTHON: Final = re.compile(r"[\[ ]{0,4}[A-Za-z_][\w.]{0,80}\(")
 
 
 _MOST: Final = 100
 """Limit of the calls that are read from one output."""
+
+
+_UNKNOWN: Final = "its tool calls are written in a template that is not known"
 
 
 Call = tuple[str, Any]
@@ -96,7 +136,10 @@ def match_tool_calls(body: str, answers: tuple[str, ...]) -> tuple[Extracted, bo
     """
     calls, form = _calls(body)
     if not calls:
-        return NOTHING, False
+        names = {name for answer in answers for name, _ in read_calls(json.loads(answer))}
+        is_unknown = _TEMPLATE.search(body) and not _READ.search(body)
+        is_unknown = is_unknown and any(name in body for name in names)
+        return (Extracted(unscored=_UNKNOWN) if is_unknown else NOTHING), False
     try:
         calls_text = json.dumps(
             [{"name": name, "arguments": arguments} for name, arguments in calls],
@@ -149,6 +192,8 @@ def _first_value(body: str, kinds: set[type]) -> tuple[Any, Extracted] | None:
 def _same_json(left: Any, right: Any) -> bool:
     # No number equals true or false.
     try:
+        if isinstance(left, _Untyped) and not isinstance(right, str):
+            return _same_json(json.loads(left), right)
         if isinstance(left, dict) and isinstance(right, dict):
             return left.keys() == right.keys() and all(
                 _same_json(value, right[key]) for key, value in left.items()
@@ -156,7 +201,7 @@ def _same_json(left: Any, right: Any) -> bool:
         if isinstance(left, list) and isinstance(right, list):
             return len(left) == len(right) and all(map(_same_json, left, right))
         return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
-    except RecursionError:
+    except (RecursionError, ValueError):
         return False
 
 
@@ -195,6 +240,8 @@ def _kind(value: Any) -> type:
 def _calls(body: str) -> tuple[list[Call], bool]:
     # In the expected form: in tags, or nothing else in the output.
     ending = tail(body, 50_000).strip()
+    if called := _by_name(ending):
+        return called, True
     if ending.count("<tool") + ending.count("<function_call>") <= _MOST and (
         tagged := _TAGGED.findall(ending)
     ):
@@ -212,6 +259,22 @@ def _calls(body: str) -> tuple[list[Call], bool]:
     if calls and read_one:
         return calls, read_one[1].form
     return _python(ending), True
+
+
+def _by_name(text: str) -> list[Call]:
+    # In templates that write the name before the arguments; empty if one call cannot be read.
+    called = list[Call]()
+    for match in list(_NAMED.finditer(text))[:_MOST]:
+        try:
+            called.append((match[1], _DECODER.raw_decode(text, match.end())[0]))
+        except (ValueError, RecursionError):
+            return []
+    for name, inside in () if called else _FUNCTION.findall(text)[:_MOST]:
+        parameters = {key: _Untyped(value.strip()) for key, value in _PARAMETER.findall(inside)}
+        if inside.strip() and not parameters:
+            return []
+        called.append((name, parameters))
+    return called
 
 
 def _python(text: str) -> list[Call]:
@@ -242,7 +305,7 @@ def _same(calls: list[Call], wanted: list[Call]) -> bool:
             (
                 i
                 for i, call in enumerate(left)
-                if call[0] == name and _same_json(call[1], arguments)
+                if call[0] == name and _same_json(arguments, call[1])
             ),
             None,
         )

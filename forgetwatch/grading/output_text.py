@@ -161,7 +161,7 @@ def fold_case(text: str) -> str:
 _TAG: Final = re.compile(
     r"[<\[◁](/?)(?:seed:)?(think(?:ing)?|thought|reasoning)[>\]▷]"
     r"|<\|(begin|end)_of_(thought)\|>"
-    r"|<\|?channel(?:\|?>)(analysis|commentary|thought|final)\b"
+    r"|<\|?channel(?:\|?>)(analysis|commentary(?: to=)?|thought|final)\b"
     r"|(<channel\|>)",
     re.IGNORECASE,
 )
@@ -204,7 +204,8 @@ def after_thinking(output: str) -> str | None:
     for tag in _TAG.finditer(output):
         closes, name, edge, thought, channel, channel_end = tag.groups()
         kind = (name or thought or "channel").lower()
-        if channel and channel.lower() != "final":
+        is_call = bool(channel) and channel.endswith("=")  # of a tool: the answer itself
+        if channel and channel.lower() != "final" and not is_call:
             # A channel replaces the one before it; "final" closes it.
             opened = ["channel"]
             continue
@@ -212,7 +213,7 @@ def after_thinking(output: str) -> str | None:
             # A block ends those within it; a tag that was never opened here closes the prompt's
             # block, and all.
             opened = opened[: opened.index(kind)] if kind in opened else []
-            after = tag.end()
+            after = tag.start() if is_call else tag.end()
         else:
             opened.append(kind)
         if len(opened) > _DEEPEST:

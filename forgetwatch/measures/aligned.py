@@ -18,13 +18,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forgetwatch.measures.option_columns import Labels, gold_share, golds_listed, option_scores
-from forgetwatch.measures.pairing import Pairing
+from forgetwatch.measures.pairing import Pairing, item_codes
 from forgetwatch.metrics.choices import OptionScores, right_at_constant_mass
 from forgetwatch.metrics.guessing import Answers
 from forgetwatch.metrics.known import Confidence, lost_form
 from forgetwatch.metrics.log_score import Passages, rate
 from forgetwatch.metrics.margin_change import margins
 from forgetwatch.metrics.mass import MassSplit, split
+from forgetwatch.metrics.mean_score import ItemScores, item_scores
 from forgetwatch.snapshot import LEFT_OUT, NONE, Snapshot, codes
 from forgetwatch.wording import SHIPPED
 
@@ -71,6 +72,8 @@ class AlignedPairs:
             outcome: the answer was generated, or is another one than the option of the highest
             score. These scores are left out of everything that rests on option scores, but for
             `lost_form`.
+        scores: Scores of the items between wrong and right; None where answers are one of the two,
+            and items have one sample.
         not_finite: The outputs after are not finite, and the answer is wrong.
         sample: Number of the sample.
         kind: ``scored`` for log-likelihood answers, ``written`` for generated ones.
@@ -105,6 +108,7 @@ class AlignedPairs:
     margin_before: Floats
     margin_after: Floats
     undecided: Bools
+    scores: ItemScores | None
     not_finite: Bools
     sample: Ints
     kind: Labels
@@ -126,7 +130,7 @@ class AlignedPairs:
         others: dict[str, Any] = {
             name: x.take(rows)
             for name, x in vars(self).items()
-            if isinstance(x, (Labels, OptionScores, MassSplit))
+            if isinstance(x, (Labels, OptionScores, MassSplit, ItemScores))
         }
         return replace(self, **columns, **others)
 
@@ -153,7 +157,7 @@ class AlignedPairs:
         """
         # Without any number of options a log may leave them out: only a generated answer is open
         # then.
-        is_open = (self.k < 1) & ((self.kind.code == 1) | (self.k >= 1).any())
+        is_open = (self.k < 1) & ((self.kind.code == 1) | (self.k >= 1).any() | self.is_graded)
         choice = np.zeros(len(self), bool)
         chosen = self.chosen_before, self.chosen_after
         if chosen[0] is not None and chosen[1] is not None:
@@ -194,6 +198,11 @@ class AlignedPairs:
             golds=self.golds,
             cluster=self.cluster,
         )
+
+    @property
+    def is_graded(self) -> Bools:
+        """Is the answer more than right or wrong on a side, bool [rows]?"""
+        return np.zeros(len(self), bool) if self.scores is None else self.scores.graded
 
     @property
     def has_margin(self) -> Bools:
@@ -325,6 +334,7 @@ class AlignedPairs:
             margin_before=np.full(len(left), np.nan),
             margin_after=np.full(len(left), np.nan),
             undecided=np.zeros(len(left), bool),
+            scores=_scores(before, after, left, right, samples),
             not_finite=broken[right],
             forced_after=np.where(
                 _is_generated(after), after.floats("forced_correct"), after.floats("correct")
@@ -365,7 +375,7 @@ class AlignedPairs:
         rows, scored, undecided = (
             list[Floats](),
             np.ones(len(self), bool),
-            generated_before | generated_after,
+            generated_before | generated_after | self.is_graded,
         )
         for options, right, is_scored, _ in sides:
             of_side = np.full(len(self), np.nan) if options is None else margins(options)
@@ -408,6 +418,28 @@ def _is_left_out(snapshot: Snapshot) -> Bools:
     return np.asarray(pc.fill_null(pc.equal(snapshot.table["outcome"], LEFT_OUT), False))
 
 
+def _scores(
+    before: Snapshot, after: Snapshot, left: Ints, right: Ints, samples: int
+) -> ItemScores | None:
+    # An answer without a score counts by its outcome.
+    is_graded = [~np.isnan(side.floats("score")) for side in (before, after)]
+    if samples == 1 and not any(graded.any() for graded in is_graded):
+        return None
+    outcomes = before.right_as_base, after.floats("correct")
+    (mean_before, spread_before), (mean_after, spread_after) = (
+        item_scores(
+            np.where(graded & np.isfinite(right), side.floats("score"), right), item_codes(side)
+        )
+        for side, graded, right in zip((before, after), is_graded, outcomes, strict=True)
+    )
+    return ItemScores(
+        before=mean_before[left],
+        after=mean_after[right],
+        sampling=spread_before[left] + spread_after[right],
+        graded=is_graded[0][left] | is_graded[1][right],
+    )
+
+
 def _form(snapshot: Snapshot) -> Floats:
     # 1 where an answer was in its form, or would have begun in it; nan where unknown.
     return np.where(
@@ -423,6 +455,15 @@ def first_named(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedAr
 def _questions(snapshot: Snapshot) -> Ints:
     # The same code in each wording.
     return codes(snapshot.table["task"], snapshot.table["content_hash"])
+
+
+def _asked_often(snapshot: Snapshot) -> Bools:
+    # Most questions of a file have several ids: answers to one question, numbered one by one.
+    question = codes(snapshot.table["task"], snapshot.table["content_hash"])
+    firsts = np.unique(item_codes(snapshot), return_index=True)[1]
+    times = np.bincount(question[firsts])[question]
+    several = (times > 1) & np.asarray(snapshot.table["content_hash"].is_valid())
+    return several if 2 * several.sum() > len(several) else np.zeros(len(several), bool)
 
 
 def _in_several_wordings(snapshot: Snapshot) -> Bools:
@@ -443,14 +484,14 @@ def shared_clusters(before: Snapshot, after: Snapshot, pairing: Pairing) -> Ints
         means the same cluster in every task.
     """
     left, right, item = pairing.before, pairing.after, pairing.item
-    several = _in_several_wordings(before)
+    several = _in_several_wordings(before) | _asked_often(before)
     if before.missing("cluster") and after.missing("cluster") and not several.any():
         return None
     sides = before.table["cluster"].take(left), after.table["cluster"].take(right)
     clusters = [
         pc.if_else(pc.equal(side, ""), pa.scalar(None, pa.string()), side) for side in sides
     ]
-    # One question in several wordings is one observation.
+    # One question in several wordings, or under several ids, is one observation.
     hashed = pc.if_else(
         pa.array(several[left]),
         pc.binary_join_element_wise(

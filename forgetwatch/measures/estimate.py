@@ -24,6 +24,7 @@ from forgetwatch.metrics.margin_change import (
     net_margin,
     pooled,
 )
+from forgetwatch.metrics.mean_score import graded_change
 from forgetwatch.metrics.significance import loss_p_value, sign_flip
 from forgetwatch.metrics.transitions import Cells
 
@@ -115,8 +116,11 @@ def _measured(scored: AlignedPairs, boundary: Boundary) -> NetMargin | None:
     return net_margin(softened, flips, newcombe(_cells(scored)), scored.cluster)
 
 
-def _of_flips(pairs: AlignedPairs, cells: Cells) -> Change:
-    # The standard error is that for which the width of the interval stands.
+def _of_outcomes(pairs: AlignedPairs, cells: Cells) -> Change:
+    # Without margins: of scores where there are any, else of flips, whose standard error is that
+    # for which the width of the interval stands.
+    if pairs.scores is not None and pairs.is_graded.any():
+        return graded_change(pairs.scores.at_worst(), pairs.item, pairs.cluster)
     low, high = newcombe(cells)
     error = (high - low) / (2 * float(special.ndtri(0.975)))
     return Change(mean=cells.net_change, error=error, observations=_observations(pairs))
@@ -131,12 +135,13 @@ def _of(rows: Rows) -> NetEstimate | None:
     if not len(pairs):
         return None
     cells = _cells(pairs)
-    by_flips = _of_flips(pairs, cells)
+    by_flips = _of_outcomes(pairs, cells)
+    is_graded = bool(pairs.is_graded.any())
     alone = NetEstimate(
         margin_change=None,
         change=by_flips,
-        worst=by_flips,
-        flips=(cells, worst_cells(rows)),
+        worst=_worst(by_flips, rows) if is_graded else by_flips,
+        flips=None if is_graded else (cells, worst_cells(rows)),
         enough=len(pairs) >= FEWEST and by_flips.observations > 1,
         fall=None,
         unscored_loss=None,
@@ -153,7 +158,10 @@ def _of(rows: Rows) -> NetEstimate | None:
         rest = pairs.take(~pairs.has_margin)
         share = len(scored) / len(pairs)
         change = pooled(
-            change, _of_flips(rest, _cells(rest)), share=share, observations=by_flips.observations
+            change,
+            _of_outcomes(rest, _cells(rest)),
+            share=share,
+            observations=by_flips.observations,
         )
         unscored_loss = _loss(rest)
     return NetEstimate(
@@ -188,7 +196,7 @@ def _worst(change: Change, rows: Rows) -> Change:
     share, observations = len(rows.pairs) / (len(rows.pairs) + len(vanished)), change.observations
     return pooled(
         change,
-        _of_flips(vanished, cells),
+        _of_outcomes(vanished, cells),
         share=share,
         observations=observations + _observations(vanished),
     )

@@ -16,6 +16,7 @@ from forgetwatch.measures.base_drift import DRIFT, SET_NAMES
 from forgetwatch.measures.chance import CHANCE
 from forgetwatch.measures.estimate import NET_ESTIMATE
 from forgetwatch.measures.flip_counts import FLIPS, VANISHED
+from forgetwatch.measures.graded import GRADED
 from forgetwatch.measures.history import HISTORY
 from forgetwatch.measures.known_items import KNOWN
 from forgetwatch.measures.measured_again import FORM, NULL, RIGHT_LOST
@@ -24,7 +25,19 @@ from forgetwatch.measures.scores import LOG_SCORE, PASSAGES
 from forgetwatch.metrics.intervals import Interval
 
 MEASURES: Final[tuple[GroupMeasure[Any], ...]] = (
-    *(FLIPS, NET_ESTIMATE, KNOWN, LOG_SCORE, PASSAGES, MASS, CONSTANT_MASS, FORM, NULL, VANISHED),
+    *(
+        FLIPS,
+        NET_ESTIMATE,
+        GRADED,
+        KNOWN,
+        LOG_SCORE,
+        PASSAGES,
+        MASS,
+        CONSTANT_MASS,
+        FORM,
+        NULL,
+        VANISHED,
+    ),
     *(CHANCE, RIGHT_LOST),
 )
 """The measures of a group, in the order in which every output shows them."""

@@ -445,7 +445,8 @@ def _open_item(task: Any, doc: Any, settings: Mapping[str, Any], decides: str) -
 
 def _metric(task: Any, name: str, wanted: str | None) -> str:
     rank = {metric: number for number, metric in enumerate(CORRECTNESS)}
-    metrics = sorted(task.higher_is_better(), key=lambda metric: rank.get(metric, len(rank)))
+    better = [name for name, is_higher in task.higher_is_better().items() if is_higher is not False]
+    metrics = sorted(better, key=lambda metric: rank.get(metric, len(rank)))
     full = [f"{metric},{of.name}" for metric in metrics for of in task._filters]
     chosen = next(
         (metric for metric in full if wanted in (None, metric, metric.partition(",")[0])), None

@@ -6,11 +6,11 @@
 
 The summaries are enough unless they shorten a question, or an older version left its options out:
 then the whole samples are read. A metric is a scorer, or scorer/key if the scorer's value is an
-object. Right is "C", "yes", "true" or 1; wrong is "I", "no", "false" or 0. "P" (partly right) and
-"N" (no answer) count as wrong, and a note gives their number; Inspect's own accuracy gives "P" half
-a point. A sample without scores, as after an error, is unscored. Epochs are samples. Ids are often
-positions, so rows pair by a hash of input, target and choices. Message ids are new in every run,
-and a text may be given alone or in a list: `_plain` keeps the content that a model is shown.
+object. Right is "C", "yes", "true" or 1; wrong is "I", "no", "false" or 0. "P" (partly right) is a score of
+0.5, "N" (no answer) counts as wrong, and a note gives their number. A sample without scores, as
+after an error, is unscored. Epochs are samples. Ids are often positions, so rows pair by a hash of
+input, target and choices. Message ids are new in every run, and a text may be given alone or in a
+list: `_plain` keeps the content that a model is shown.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _OPENING: Final = re.compile(
     rb'\s*"eval"\s*:\s*\{'
 )
 """Beginning of a JSON log: a few scalar members, then `eval`. A prefix of the file is enough to recognise it."""
-_GRADES: Final = {"P": "partly right (P)", "N": "no answer (N)"}
+_GRADES: Final = {"P": "partly right (P): half a point each", "N": "no answer (N): wrong"}
 _FIELDS: Final = frozenset(
     (
         "id",
@@ -74,7 +74,6 @@ _SHORTENED: Final = "...\n(content truncated)"
 """End of a text that a summary shortens."""
 _MEDIUM: Final = re.compile(r"\([A-Z][a-z_]+\)")
 """Placeholder of an image or a document in a summary."""
-_TRUTH: Final = {"C": 1, "I": 0, "P": 0, "N": 0, "yes": 1, "true": 1, "no": 0, "false": 0}
 _MOST_EPOCHS: Final = 2**31
 """Bound of an epoch: the column `sample` of a snapshot is int32."""
 
@@ -143,7 +142,7 @@ def _snapshot(
         )
     metric = log.metric(reading.metric)
     notes = [
-        f"{count:,} answers are {_GRADES[grade]} by {name} and count as wrong"
+        f"{count:,} answers by {name} are {_GRADES[grade]}"
         for (name, grade), count in sorted(grades.items())
         if name == metric
     ]
@@ -323,7 +322,7 @@ class _Sample:
     choices: tuple[str, ...]  # empty for an open question
     golds: tuple[int, ...]  # indices of the right options; empty if the targets name no options
     scores: Mapping[str, Any]  # by scorer, or scorer/key
-    grades: Mapping[str, str]  # "P" and "N", which count as wrong, by the same names
+    grades: Mapping[str, str]  # "P" and "N" by the same names
     answers: Mapping[str, str]  # extracted answers by scorer
     unscored: str | None  # the reason if there is no score
     output: str | None  # generated text
@@ -421,20 +420,7 @@ def _scores(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], 
         if isinstance(answer := score.get("answer"), str):
             answers[scorer] = answer
     grades = {name: value for name, value in values.items() if value in ("P", "N")}
-    return {name: _number(value) for name, value in values.items()}, grades, answers
-
-
-def _number(value: Any) -> Any:
-    # 1 or 0 for a text that means right or wrong, the number in a text; any other value unchanged.
-    if not isinstance(value, str):
-        return value
-    # Grades are capital letters; yes, no, true and false occur in any case.
-    if (truth := _TRUTH.get(value, _TRUTH.get(value.lower()))) is not None:
-        return truth
-    try:
-        return float(value)
-    except ValueError:
-        return value
+    return values, grades, answers
 
 
 def _reason(record: Mapping[str, Any]) -> str:

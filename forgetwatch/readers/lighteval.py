@@ -154,7 +154,7 @@ def _add(log: Log, answer: Answer, task: str) -> None:
 
 def _with_choices(snapshot: Snapshot, answers: list[Answer], log: Log) -> Snapshot:
     # Choices where log-likelihoods decided, none where text did.
-    right, used = log.correctness(snapshot.meta["metric"])
+    right, used, _ = log.correctness(snapshot.meta["metric"])
     metrics = [used.get(task, "") for task in log.tasks]
     generated = np.array(
         [

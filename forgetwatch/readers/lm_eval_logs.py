@@ -184,7 +184,7 @@ class _Answers:
         if not len(log):
             raise SnapshotError(f"{log.path}: the log has no answers")
         metric = log.metric(self._metric)
-        right, used = log.correctness(metric)
+        right, used, _ = log.correctness(metric)
         norms = {
             task: _NORMS.get(used.get(task, metric).split(",")[0], "sum") for task in log.tasks
         }

@@ -8,13 +8,15 @@
 A log may have several metrics, and not each of them is a correctness:
 
     acc 1.0   acc_norm 0   exact_match,strict-match True      right or wrong
-    f1 [1, 0]   bleu_max 41.1   brier_score "[0.2 0.8]"       not a correctness: asking for one is an error
+    f1 0.71   partial credit, P       0 to 1: a score, if it is asked for or named as one (`SCORES`)
+    f1 [1, 0]   bleu_max 41.1   brier_score "[0.2 0.8]"       neither: asking for one is an error
 
 A metric is a correctness in a task if it is 0 or 1, or false or true, in every row of the task that
-has it. The part of a name after a comma is the filter that extracted the answer from the text. A
-task that lacks the requested metric uses it with another filter, or else its own first metric, and
-a note says so. A row without a value is unscored. Categories are those of `PaperTasks`; where it
-has none, those that the log gives.
+has it, and a score if it is from 0 to 1, or on the scale that the `OutcomeRule` names. The part of
+a name after a comma is the filter that extracted the answer from the text. A task that lacks the
+requested metric uses it with another filter, or else its own first metric, and a note says so. A
+row without a value is unscored. Categories are those of `PaperTasks`; where it has none, those that
+the log gives.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import math
 import reprlib
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -36,16 +38,25 @@ from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError, did_you_mean, some_of
 from forgetwatch.files.json_pieces import Progress
+from forgetwatch.grading.outcome_rule import UPPER_HALF, OutcomeRule, number_of
 from forgetwatch.loading import LFS
+from forgetwatch.metrics.transitions import Bools, Floats
 from forgetwatch.probes.categories import PaperTasks
 from forgetwatch.probes.harness import CORRECTNESS
+from forgetwatch.readers.outcome_columns import is_binary
 from forgetwatch.readers.table import clean_scores
 from forgetwatch.snapshot import SCHEMA, Snapshot, as_array
 
 ABSENT: Final = -1
 """Value of a missing outcome, next to 1 for right and 0 for wrong."""
 
-_TRUTH: Final = {"True": 1, "true": 1, "1": 1, "1.0": 1, "False": 0, "false": 0, "0": 0, "0.0": 0}
+SCORES: Final = frozenset(
+    (
+        *("score", "f1", "em", "exact_match", "acc", "accuracy", "mc2", "reward", "pass_rate"),
+        *("rouge1", "rouge2", "rougeL", "rougeLsum", "correctness", "success", "pass@1"),
+    )
+)
+"""Metrics from 0 to 1 of which a higher value is better, whatever the tool."""
 # The columns that `Log.add` takes by name; it makes the others itself.
 _EXTRA: Final = frozenset(SCHEMA.names) - {
     "item_id",
@@ -70,12 +81,14 @@ class Reading:
         progress: Called with the amount read and the total, in bytes, samples or files.
         questions: Receives the questions of the rows that it names.
         texts: True to keep the text of every question in the snapshot.
+        rule: How outcomes between wrong and right are read.
     """
 
     metric: str | None = None
     progress: Progress | None = None
     questions: QuestionStore | None = None
     texts: bool = False
+    rule: OutcomeRule = UPPER_HALF
 
     def report(self, done: int, total: int) -> None:
         """Report progress, if a callback was given."""
@@ -129,8 +142,8 @@ class Log:
         self._unnamed: set[int] = set()  # rows of items that the log does not name
         self._unscored: dict[int, str] = {}
         self._extra: dict[str, list[Any]] = {}
-        self._right: dict[str, array[int]] = {}  # by metric
-        # The first row and value that is neither 0 nor 1, by metric and task.
+        self._metrics: dict[str, array[float]] = {}  # nan where there is none, by metric
+        # The first row and value that is no number, by metric and task.
         self._other: dict[tuple[str, int], tuple[int, Any]] = {}
 
     def __len__(self) -> int:
@@ -203,19 +216,17 @@ class Log:
     def add_metrics(self, row: int, metrics: Mapping[str, Any]) -> None:
         """Add metric values of an answer in the log."""
         for name, value in metrics.items():
-            right = self._right.get(name)
-            if right is None:
-                right = self._right[name] = array(
-                    "b"
-                )  # a byte a row: logs have many rows and metrics
-            if len(right) <= row:
-                right.extend([ABSENT] * (row + 1 - len(right)))
-            if isinstance(value, str) and value in _TRUTH:
-                right[row] = _TRUTH[value]
-            elif isinstance(value, (bool, int, float)) and value in (0, 1):
-                right[row] = int(value)
-            elif value is not None and not (isinstance(value, float) and math.isnan(value)):
+            values = self._metrics.setdefault(name, array("d"))
+            if len(values) <= row:
+                values.extend([math.nan] * (row + 1 - len(values)))
+            try:
+                number = number_of(value)
+            except (TypeError, ValueError, OverflowError):
+                number = math.inf
+            if math.isinf(number):
                 self._other.setdefault((name, self._task[row]), (row, value))
+            else:
+                values[row] = number
 
     def keys(self, start: int) -> list[tuple[int, tuple[str, str]]]:
         """Keys of each first sample of an item, from row `start` on.
@@ -252,15 +263,33 @@ class Log:
 
         Metrics of `CORRECTNESS` come first.
         """
+        if self._reading.rule.scale != UPPER_HALF.scale:
+            return {}
+        return self._codes(lambda values: np.isin(values, (0.0, 1.0)))
+
+    @property
+    def scores(self) -> dict[str, set[int]]:
+        """Codes of the tasks in which each metric is a score on its scale, right or wrong too."""
+        low, high = self._reading.rule.scale
+        return self._codes(lambda values: (values >= low) & (values <= high))
+
+    def _codes(self, is_outcome: Callable[[Floats], Bools]) -> dict[str, set[int]]:
         tasks, codes_of = self.task_codes, {}
         rank = {name: number for number, name in enumerate(CORRECTNESS)}
         for name in sorted(
-            self._right, key=lambda name: rank.get(_without_filter(name), len(rank))
+            self._metrics, key=lambda name: rank.get(_without_filter(name), len(rank))
         ):
-            with_values = np.unique(tasks[self._values(name) != ABSENT]).tolist()
-            if codes := {code for code in with_values if (name, code) not in self._other}:
+            values = self._values(name)
+            is_there = np.isfinite(values)
+            others = {code for other, code in self._other if other == name}
+            others |= set(tasks[is_there & ~is_outcome(values)].tolist())
+            if codes := set(tasks[is_there].tolist()) - others:
                 codes_of[name] = codes
         return codes_of
+
+    def _is_score(self, name: str) -> bool:
+        # A higher value of it is better, as of whatever a scorer of Inspect gives.
+        return self.tool == "inspect" or _without_filter(name) in SCORES
 
     def metric(self, wanted: str | None) -> str:
         """Full name of the metric that makes `correct`.
@@ -272,15 +301,18 @@ class Log:
             SnapshotError: If the log has no such metric, or it is no correctness; the message lists
                 those that are.
         """
-        usable = list(self.metrics)
-        if wanted is None and usable:
-            return usable[0]
+        usable, scores = list(self.metrics), list(self.scores)
+        default = next(iter((*usable, *filter(self._is_score, scores))), None)
+        if wanted is None and default is not None:
+            return default
         if wanted is None:
-            names = ", ".join(map(self._shown, self._right)) or "none"
+            names = ", ".join(map(self._shown, self._metrics)) or "none"
+            named = f"; --metric takes {', '.join(scores)} as a score" if scores else ""
             raise SnapshotError(
                 f"{self.path}: no metric in this log is right or wrong for each item; it has "
-                f"{names}"
+                f"{names}{named}"
             )
+        usable += [score for score in scores if score not in usable]
         name = wanted.removesuffix(",none")
         if name in usable:
             return name
@@ -288,11 +320,11 @@ class Log:
             return full
         listed = ", ".join(usable) or "none"
         if similar := next(
-            (full for full, _ in self._other if name in (full, _without_filter(full))), None
+            (full for full in self._metrics if name in (full, _without_filter(full))), None
         ):
             raise SnapshotError(
-                f"{self.path}: {self._shown(similar)} is not right or wrong for each item; those "
-                f"that are: {listed}"
+                f"{self.path}: {self._shown(similar)} is not right or wrong for each item, nor from "
+                f"0 to 1 (--scale); those that are: {listed}"
             )
         hint = did_you_mean(name, usable)
         raise SnapshotError(
@@ -300,34 +332,50 @@ class Log:
             f"{listed}{hint}"
         )
 
-    def correctness(self, metric: str) -> tuple[NDArray[np.int8], dict[str, str]]:
-        """Correctness of each row, and the metric used by task.
+    def correctness(self, metric: str) -> tuple[NDArray[np.int8], dict[str, str], Floats]:
+        """Correctness of each row, the metric used by task, and the score.
 
         Returns:
-            1 or 0, `ABSENT` if unscored, int8 [rows]; metrics by name of the task.
+            (1 or 0, `ABSENT` if unscored, int8 [rows]; metrics by name of the task; scores from 0 to
+            1, nan if unscored, float64 [rows]).
         """
-        usable, tasks = self.metrics, self.task_codes
-        right, used = np.full(len(self), ABSENT, np.int8), {}
+        usable, scores, tasks = self.metrics, self.scores, self.task_codes
+        values, used = np.full(len(self), np.nan), {}
         for task, code in self.tasks.items():
             metrics = [name for name, codes in usable.items() if code in codes]
+            metrics += [
+                name
+                for name, codes in scores.items()
+                if code in codes
+                and name not in metrics
+                and (name == metric or self._is_score(name))
+            ]
             same = [name for name in metrics if _without_filter(name) == _without_filter(metric)]
             if chosen := metric if metric in metrics else next(iter((*same, *metrics)), None):
                 used[task] = chosen
-                right[tasks == code] = self._values(chosen)[tasks == code]
+                values[tasks == code] = self._values(chosen)[tasks == code]
         # A stated reason counts, whatever metric values the row has.
-        right[list(self._unscored)] = ABSENT
-        return right, used
+        values[list(self._unscored)] = np.nan
+        rule = self._reading.rule
+        made = rule.scores(values, metric)
+        right = np.nan_to_num(rule.is_right(made), nan=ABSENT).astype(np.int8)
+        return right, used, made
 
-    def _values(self, metric: str) -> NDArray[np.int8]:
-        values = np.full(len(self), ABSENT, np.int8)
-        values[: len(self._right[metric])] = self._right[
-            metric
-        ]  # rows after the last value have none
+    def _values(self, metric: str) -> Floats:
+        values = np.full(len(self), np.nan)
+        of_metric = self._metrics[metric]
+        values[: len(of_metric)] = of_metric  # rows after the last value have none
         return values
 
     def _shown(self, metric: str) -> str:
         # The first value that is neither right nor wrong is shown.
         other = next((value for (name, _), value in self._other.items() if name == metric), None)
+        values = self._values(metric)
+        if (
+            other is None
+            and (rows := np.flatnonzero(~np.isin(values, (0, 1)) & ~np.isnan(values))).size
+        ):
+            other = int(rows[0]), float(values[rows[0]])
         return (
             metric if other is None else f"{metric} (row {other[0] + 1}: {reprlib.repr(other[1])})"
         )
@@ -353,8 +401,8 @@ class Log:
         """
         if not len(self):
             raise SnapshotError(f"{self.path}: the log has no answers")
-        right, used = self.correctness(metric)
-        task = self.task_codes
+        right, used, scores = self.correctness(metric)
+        task, rule, graded_meta = self.task_codes, self._reading.rule, dict[str, Any]()
         try:
             columns_given: dict[str, Any] = {
                 "task": pa.array(list(self.tasks), pa.string()).take(pa.array(task)),
@@ -362,6 +410,7 @@ class Log:
                 "item_id": self._unique_ids(),
                 "sample": pa.array(np.asarray(self._sample)),
                 "correct": pa.array(right == 1, mask=right == ABSENT),
+                "score": None,
                 "outcome": self._outcomes(right, used),
                 **self._extra,
                 **{
@@ -372,6 +421,9 @@ class Log:
                 "category": self._categories(),
                 **(columns or {}),
             }
+            if not is_binary(scores):
+                graded_meta = rule.meta
+                columns_given["score"] = pa.array(scores, mask=np.isnan(scores))
             notes = (*self._note_metrics(metric, used), *clean_scores(columns_given), *notes)
             if repeats := self._repeats():
                 once = np.full(len(self), True)
@@ -379,6 +431,7 @@ class Log:
                 columns_given = {
                     name: as_array(values, SCHEMA.field(name).type).filter(pa.array(once))
                     for name, values in columns_given.items()
+                    if values is not None
                 }
                 notes = (
                     *notes,
@@ -391,6 +444,7 @@ class Log:
                 "tool": self.tool,
                 "metric": metric,
                 **by_task,
+                **graded_meta,
                 **meta,
             }
             return Snapshot.from_columns(columns_given, described, notes)
@@ -420,7 +474,10 @@ class Log:
         return [row for _, row in pairs]
 
     def _answer(self, row: int) -> tuple[object, ...]:
-        values = (right[row] if row < len(right) else ABSENT for right in self._right.values())
+        values = (
+            str(of_metric[row]) if row < len(of_metric) else ""
+            for of_metric in self._metrics.values()
+        )
         return (
             *values,
             self._unscored.get(row),

@@ -38,6 +38,7 @@ from forgetwatch.files.reading import file_errors, is_text
 from forgetwatch.files.rows import ABSENT, NEEDED, read_rows, value_at
 from forgetwatch.files.table_files import check_row_group, parquet_batches
 from forgetwatch.grading.grader import Grade, check_item, grade
+from forgetwatch.grading.outcome_rule import UPPER_HALF, OutcomeRule, number_of
 from forgetwatch.item import Item
 from forgetwatch.probes.row_files import is_part_of_question
 from forgetwatch.readers.table import parquet_schema, to_snapshot
@@ -72,6 +73,7 @@ class ColumnMap:
         match: Rule that grades `output` by `gold`: any match of an open answer, such as ``number``
             or ``regex:PATTERN`` (the last match, without case).
         rows: Path of the rows within a JSON document; None if the file is a table.
+        rule: How outcomes are read.
         by_order: Number rows of one question in their order, instead of refusing them: as samples
             where most questions have several rows, else as items.
 
@@ -85,6 +87,7 @@ class ColumnMap:
     match: str | None = None
     rows: str | None = None
     by_order: bool = False
+    rule: OutcomeRule = UPPER_HALF
 
     def __post_init__(self) -> None:
         if unknown := [name for name in (*self.fields, *self.constants) if name not in _TARGETS]:
@@ -124,6 +127,7 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:  # noqa: C901
         columns = replace(columns, fields=dict(zip(fields, fields, strict=True)))
     else:
         by_groups = schema is not None and _are_columns(columns, schema)
+    by_groups = by_groups and not {*columns.rule.fields} & {*(schema.names if schema else ())}
     if by_groups:
         return _selected(path, columns)
     rows: list[dict[str, Any]] = []
@@ -148,7 +152,9 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:  # noqa: C901
         for name in dict.fromkeys(key for row in rows for key in row)
     }
     return to_snapshot(
-        path, {name: _uniform(name, values) for name, values in columns_given.items()}
+        path,
+        {name: _uniform(name, values) for name, values in columns_given.items()},
+        columns.rule,
     )
 
 
@@ -212,7 +218,7 @@ def _selected(path: Path, columns: ColumnMap) -> Snapshot:
         name: pa.array([value] * len(rows), pa.string())
         for name, value in columns.constants.items()
     }
-    return to_snapshot(path, {**selected, **constants})
+    return to_snapshot(path, {**selected, **constants}, columns.rule)
 
 
 def _row_groups(path: Path, where: Mapping[str, str]) -> list[int]:
@@ -261,7 +267,11 @@ def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: ColumnMap)
     mapped: dict[str, Any] = dict(columns.constants)
     for name, source in columns.fields.items():
         if (value := value_at(row, source)) is not ABSENT:
-            mapped[name] = value
+            is_sum = name in ("correct", "score") and isinstance(value, list)  # rewards by token
+            mapped[name] = number_of(value, sums=True) if is_sum else value
+    for name in columns.rule.fields:
+        if (value := value_at(row, name)) is not ABSENT:
+            mapped.setdefault(name, value)
     if columns.match is not None:
         graded = _grade(path, number, mapped, columns.match)
         mapped["correct"] = None if graded is None else graded.correct
@@ -324,6 +334,8 @@ def _add_ids(path: Path, rows: Sequence[dict[str, Any]], *, by_order: bool) -> N
             row.update(item_id=key[1], sample=seen[key])
         else:
             row["item_id"] = f"{key[1]}#{seen[key] + 1}" if seen[key] else key[1]
+            if repeats:  # one question is one observation
+                row.setdefault("cluster", key[1])
         seen[key] += 1
 
 
@@ -360,7 +372,7 @@ def _uniform(name: str, values: list[Any]) -> Any:
     # Text if the file or the command line gave text.
     if all(value is None or isinstance(value, str) for value in values):
         return pa.array(map(_spelled, values), pa.string())
-    if pa.types.is_string(SCHEMA.field(name).type):
+    if name in _TARGETS and pa.types.is_string(SCHEMA.field(name).type):
         return [_spelled(value) for value in values]
     return values
 

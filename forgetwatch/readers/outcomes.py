@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files.json_pieces import Progress, begins_json
 from forgetwatch.files.reading import file_errors, read_head
+from forgetwatch.grading.outcome_rule import UPPER_HALF, OutcomeRule
 from forgetwatch.loading import weights_problem
 from forgetwatch.readers import inspect_log, lighteval, lm_eval_logs, table, tools
 from forgetwatch.readers.inspect_log import is_inspect_log
@@ -44,6 +49,7 @@ def load_snapshot(
     progress: Progress | None = None,
     kept: QuestionStore | None = None,
     texts: bool = False,
+    rule: OutcomeRule = UPPER_HALF,
 ) -> Snapshot:
     """Read outcomes in a file or folder, in any known format.
 
@@ -53,6 +59,7 @@ def load_snapshot(
         progress: Called with the amount read and the total, for files that take a while.
         kept: Receives the questions of a log that it wants.
         texts: True to keep the text of every question in the snapshot.
+        rule: How outcomes between wrong and right are read.
 
     Raises:
         SnapshotError: If the file is missing, empty, cut, of an unknown format, or contains rows
@@ -60,7 +67,8 @@ def load_snapshot(
     """
     path = Path(path)
     with file_errors(path, "a file of outcomes"):
-        return _load(path, Reading(metric=metric, progress=progress, questions=kept, texts=texts))
+        reading = Reading(metric=metric, progress=progress, questions=kept, texts=texts, rule=rule)
+        return _load(path, reading)
 
 
 def is_outcomes(path_given: str) -> bool:
@@ -86,6 +94,11 @@ def _load(path: Path, reading: Reading) -> Snapshot:
     if path.is_dir():
         if problem := weights_problem(path):
             raise SnapshotError(f"{path}: {problem}")
+        if list(path.glob("results_*.json")):
+            raise SnapshotError(
+                f"{path}: totals of lm-evaluation-harness (results_*.json) without its samples; "
+                "write them with --log_samples"
+            )
         raise SnapshotError(
             f"{path}: a folder that contains neither a checkpoint (config.json), nor an adapter "
             "(adapter_config.json), "
@@ -93,13 +106,15 @@ def _load(path: Path, reading: Reading) -> Snapshot:
             f"({', '.join(reader.folder for reader in _READERS if reader.folder)}); give a file of "
             "outcomes, a checkpoint, or a model id"
         )
-    return check_metric(_read_table(path, head), reading.metric, name=path)
+    return check_metric(_read_table(path, head, reading.rule), reading.metric, name=path)
 
 
-def _read_table(path: Path, head: bytes) -> Snapshot:
+def _read_table(path: Path, head: bytes, rule: OutcomeRule) -> Snapshot:
     # A snapshot of forgetwatch, or outcomes in a plain table.
     if (schema := table.parquet_schema(path)) is not None:
-        return read_snapshot(path) if is_snapshot(schema) else table.read_parquet(path)
+        if is_snapshot(schema):
+            return by_rule(read_snapshot(path), rule)
+        return table.read_parquet(path, rule)
     if b"\x00" in head or not _is_text(head):
         *tools, last_tool = (reader.tool for reader in _READERS)
         raise SnapshotError(
@@ -107,7 +122,32 @@ def _read_table(path: Path, head: bytes) -> Snapshot:
             "or Parquet, or a log of "
             f"{', '.join(tools)} or {last_tool}"
         )
-    return table.read_jsonl(path) if begins_json(head) else table.read_csv(path)
+    return table.read_jsonl(path, rule) if begins_json(head) else table.read_csv(path, rule)
+
+
+def by_rule(snapshot: Snapshot, rule: OutcomeRule) -> Snapshot:
+    """Decide right and wrong anew, by the scores of a snapshot.
+
+    Raises:
+        SnapshotError: If it has none, or they have a scale already.
+    """
+    if rule == UPPER_HALF:
+        return snapshot
+    if rule.scale != UPPER_HALF.scale or rule.unscored_if or snapshot.missing("score"):
+        needed = "scores of answers" if snapshot.missing("score") else "--right-if alone"
+        raise SnapshotError(
+            f"{snapshot.meta.get('source')}: needed {needed}: the outcomes of a snapshot of "
+            "forgetwatch are settled but for the threshold of its scores"
+        )
+    low, high = snapshot.meta.get("scale", UPPER_HALF.scale)
+    is_lower = bool(snapshot.meta.get("lower_is_better"))
+    rule = replace(rule, scale=(low, high), lower_is_better=is_lower)
+    right = np.where(snapshot.is_unscored, np.nan, rule.is_right(snapshot.floats("score")))
+    position = snapshot.table.column_names.index("correct")
+    table = snapshot.table.set_column(
+        position, "correct", pa.array(right == 1, mask=np.isnan(right))
+    )
+    return replace(snapshot, table=table, meta={**snapshot.meta, "right_if": rule.right_if})
 
 
 def check_metric(snapshot: Snapshot, wanted: str | None, *, name: str | Path) -> Snapshot:

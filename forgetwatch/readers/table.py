@@ -3,9 +3,10 @@
     item_id,task,category,k,gold,chosen,correct
     17,capitals,Culture,4,2,2,1
 
-`correct` is 0/1 or true/false; empty means unscored. A `chosen` outside the options is set to null
-and counted. A column `prompt_hash` is kept as `source_prompt_hash`, because another tool hashes
-other bytes than forgetwatch.
+`correct` is 0/1, true/false, or a word such as pass; empty means unscored. It may be a score from 0
+to 1, or of a scale that an `OutcomeRule` names; so may a column `score`, beside it or alone. A
+`chosen` outside the options is set to null and counted. A column `prompt_hash` is kept as
+`source_prompt_hash`, because another tool hashes other bytes than forgetwatch.
 
 Scores that no model gives are counted as missing, or refused, here and in the logs of other tools
 (`clean_scores`):
@@ -51,8 +52,10 @@ from forgetwatch.files.reading import (
 )
 from forgetwatch.files.rows import table_rows
 from forgetwatch.files.table_files import read_parquet as read_parquet_table
+from forgetwatch.grading.outcome_rule import UPPER_HALF, OutcomeRule
 from forgetwatch.probes.row_files import PLACES, USUAL_NAMES
 from forgetwatch.ranges import BY_OPTION, check_ranges, flat_values
+from forgetwatch.readers.outcome_columns import column_values, outcome_columns, truth
 from forgetwatch.snapshot import NONE, NOT_FINITE, SCHEMA, Snapshot, as_array
 
 _COLUMNS: Final = frozenset(SCHEMA.names)
@@ -83,9 +86,17 @@ _OUTCOMES: Final = (
         "success",
         "right",
         "reward",
+        "rewards",
         "valid",
     ),
 )
+
+
+_INVERTED: Final = (
+    *("is_wrong", "wrong", "incorrect", "is_incorrect", "failed", "error"),
+    *("attack_success", "jailbroken", "harmful", "is_harmful", "unsafe", "toxic", "violation"),
+)
+"""Usual names of columns in which 1 is bad."""
 
 
 _OUTPUTS: Final = (
@@ -113,9 +124,6 @@ _GOLDS: Final = (
 """Usual names of columns in tables of other tools, in lower case."""
 
 
-_TRUTH: Final = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
-
-
 def parquet_schema(path: Path, needed: str = "a table in Parquet") -> pa.Schema | None:
     """Schema of a Parquet file.
 
@@ -130,7 +138,7 @@ def parquet_schema(path: Path, needed: str = "a table in Parquet") -> pa.Schema 
         return schema
 
 
-def read_csv(path: Path) -> Snapshot:
+def read_csv(path: Path, rule: OutcomeRule = UPPER_HALF) -> Snapshot:
     """Read the outcomes in a CSV file with a header line."""
     with file_errors(path, "a table in CSV"):
         delimiter, text = csv_dialect(table_text(read_content(path, "a table in CSV")))
@@ -152,7 +160,8 @@ def read_csv(path: Path) -> Snapshot:
             parse_options=pa_csv.ParseOptions(newlines_in_values=True, delimiter=delimiter),
             convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )
-    return to_snapshot(path, {name: table[name].combine_chunks() for name in table.column_names})
+    columns = {name: table[name].combine_chunks() for name in table.column_names}
+    return to_snapshot(path, columns, rule)
 
 
 def _is_open(text: str, delimiter: str) -> bool:
@@ -171,7 +180,7 @@ def _refuse_twice(path: Path, names: Sequence[str]) -> None:
         raise SnapshotError(f"{path}: the column {twice[0]!r} occurs twice; rename one of them")
 
 
-def read_jsonl(path: Path) -> Snapshot:
+def read_jsonl(path: Path, rule: OutcomeRule = UPPER_HALF) -> Snapshot:
     """Read the outcomes in JSONL, or in a JSON array of objects."""
     rows = list[dict[str, Any]]()
     for _, row in table_rows(path):
@@ -188,9 +197,8 @@ def read_jsonl(path: Path) -> Snapshot:
     if len(rows) == 1 and not {"item_id", "correct"} & set(rows[0]):
         _refuse_rows_within(path, rows[0])
     names = dict.fromkeys(name for row in rows for name in row)
-    return to_snapshot(
-        path, {name: [row.get(name) for row in rows] for name in names} if rows else {}
-    )
+    columns = {name: [row.get(name) for row in rows] for name in names} if rows else {}
+    return to_snapshot(path, columns, rule)
 
 
 def _refuse_rows_within(path: Path, document: Mapping[str, Any]) -> None:
@@ -202,6 +210,17 @@ def _refuse_rows_within(path: Path, document: Mapping[str, Any]) -> None:
             f"{', '.join(list(found[1][0])[:_SHOWN])}; `forgetwatch convert` reads them with "
             f"--rows {found[0]}, and "
             "--map question=..., --map correct=..."
+        )
+    members = [
+        member[0] if isinstance(member, list) and member else member for member in document.values()
+    ]
+    if len(members) > 1 and all(isinstance(member, Mapping) for member in members):
+        names = list(members[0])
+        raise SnapshotError(
+            f"{path}: one JSON document of {len(members):,} rows by name, each with "
+            f"{', '.join(names[:_SHOWN])}; `forgetwatch convert {shlex.quote(str(path))} --rows . "
+            f"--map item_id=key --map correct={shlex.quote(names[-1])} -o out.parquet` reads them; "
+            "--lower-is-better says which value is right, as where 1 is the success of an attack"
         )
 
 
@@ -222,32 +241,37 @@ def _members(
             yield from _members(member, f"{path}{name}.")
 
 
-def read_parquet(path: Path) -> Snapshot:
+def read_parquet(path: Path, rule: OutcomeRule = UPPER_HALF) -> Snapshot:
     """Read the outcomes in a Parquet file."""
     with file_errors(path, "a table in Parquet"):
         table = read_parquet_table(path)
         _refuse_twice(path, table.column_names)
-    return to_snapshot(path, {name: table[name].combine_chunks() for name in table.column_names})
+    columns = {name: table[name].combine_chunks() for name in table.column_names}
+    return to_snapshot(path, columns, rule)
 
 
-def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:  # noqa: C901
+def to_snapshot(  # noqa: C901
+    path: Path, given: dict[str, Any], rule: OutcomeRule = UPPER_HALF
+) -> Snapshot:
     """Build a snapshot of columns, converted to the schema's types.
 
     Args:
         path: The file, for messages.
         given: Values by column, as lists or Arrow arrays; names that a snapshot does not have are
             ignored.
+        rule: How outcomes are read.
 
     Raises:
-        SnapshotError: If item_id or correct is missing, or a value does not fit; its row is named.
+        SnapshotError: If item_id or the outcome is missing, or a value does not fit; its row is named.
     """
     # Checked before anything is converted: a table of another kind should fail with its columns
     # named.
-    if lacking := [name for name in ("item_id", "correct") if name not in given]:
+    outcome = "correct" if "correct" in given or "score" not in given else "score"
+    if lacking := [name for name in ("item_id", outcome) if name not in given]:
         columns_found = f"; its columns are {some_of(given, _SHOWN)}" if given else ""
         raise SnapshotError(
-            f"{path}: a table of outcomes needs the columns item_id and correct; {lacking[0]} "
-            f"is missing{columns_found}; " + _conversion(path, given)
+            f"{path}: a table of outcomes needs the columns item_id and correct, or score; "
+            f"{lacking[0]} is missing{columns_found}; " + _conversion(path, given)
         )
     if len(given["item_id"]) == 0:
         raise SnapshotError(f"{path}: the table has no rows")
@@ -256,9 +280,11 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:  # noqa: C901
         if name == "question":
             listed = values.to_pylist() if isinstance(values, pa.Array) else values
             columns[name] = pa.array(map(_question, listed), pa.string())
-        elif name in _COLUMNS:
+        elif name in _COLUMNS and name not in ("correct", "score"):
             target = "source_prompt_hash" if name == "prompt_hash" else name
             columns[target] = _column(path, name, values, SCHEMA.field(target).type)
+    outcomes, described, notes = outcome_columns(path, given, rule)
+    columns |= outcomes
     for name in ("task", "category"):
         if name in columns:
             columns[name] = pc.fill_null(columns[name], "")
@@ -269,11 +295,12 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:  # noqa: C901
     _reconcile_outcomes(columns)
     try:
         notes = (
+            *notes,
             *clean_scores(columns),
             *_drop_impossible_choices(columns),
             *_contradictions(columns),
         )
-        return Snapshot.from_columns(columns, {"source": str(path)}, notes)
+        return Snapshot.from_columns(columns, {"source": str(path), **described}, notes)
     except SnapshotError as error:
         raise SnapshotError(f"{path}: {error}") from error
 
@@ -307,25 +334,41 @@ def _conversion(path: Path, columns: Mapping[str, Any]) -> str:
         if question and number in (None, *map(own.get, PLACES))
         else ("item_id", number)
     )
-    outcomes = {own[name]: _truths(columns[own[name]]) for name in _OUTCOMES if name in own}
-    outcome = next((name for name, truths in outcomes.items() if len(truths) == 2), None)
+    outcomes = {
+        own[name]: column_values(own[name], columns[own[name]])
+        for name in (*_OUTCOMES, *_INVERTED)
+        if name in own
+    }
+    several = {name: numbers for name, numbers in outcomes.items() if len(numbers) > 1}
+    outcome = next((name for name, numbers in several.items() if _is_clear(numbers)), None)
     output, gold = named(_OUTPUTS), named(_GOLDS)
     taken = [("correct", outcome)] if outcome else [("output", output), ("gold", gold)]
     if value is not None and (
-        outcome or (output and gold and not outcomes and not _truths(columns[gold]))
+        outcome or (output and gold and not outcomes and not _is_truth(gold, columns[gold]))
     ):
         pairs = " ".join(
             f"--map {field}={shlex.quote(str(column))}" for field, column in [(key, value), *taken]
         )
         match = "" if outcome else " --match contains"
+        if outcome and min(outcomes[outcome]) < 0:
+            match = " --scale -1,1"
+        if outcome and outcome.lower() in _INVERTED:
+            match += " --lower-is-better"
         return f"`forgetwatch convert {shlex.quote(str(path))} {pairs}{match} -o out.parquet` takes them, if meant"
+    if several and not outcome:
+        name, numbers = next(iter(several.items()))
+        return (
+            f"{name!r} holds scores from {min(numbers):g} to {max(numbers):g}: `forgetwatch convert` "
+            f"takes --map correct={shlex.quote(name)} with --scale LOW,HIGH, its lowest and highest "
+            "possible score, and --map item_id=COLUMN or --map question=COLUMN"
+        )
     if constant := next(
-        ((name, truths.pop()) for name, truths in outcomes.items() if len(truths) == 1), None
+        ((name, numbers.pop()) for name, numbers in outcomes.items() if len(numbers) == 1), None
     ):
         remark = "" if constant[1] else ": a list of failures only, without what was right"
+        word = {0.0: "false", 1.0: "true"}.get(constant[1], f"{constant[1]:g}")
         return (
-            f"{constant[0]!r} is {str(constant[1]).lower()} in every row{remark}; "
-            "needed the outcomes of all questions"
+            f"{constant[0]!r} is {word} in every row{remark}; needed the outcomes of all questions"
         )
     return (
         "no column is certain to hold them; `forgetwatch convert` takes --map item_id=COLUMN or "
@@ -335,17 +378,19 @@ def _conversion(path: Path, columns: Mapping[str, Any]) -> str:
     )
 
 
+def _is_truth(name: str, values: Any) -> bool:
+    numbers = column_values(name, values)
+    return bool(numbers) and numbers <= {0.0, 1.0}
+
+
+def _is_clear(numbers: set[float]) -> bool:
+    # Of a scale that needs no asking.
+    return numbers == {-1.0, 1.0} or (min(numbers) >= 0 and max(numbers) <= 1)
+
+
 def _are_unique(values: Any) -> bool:
     listed = [str(value) for value in values]
     return len(set(listed)) == len(listed)
-
-
-def _truths(values: Any) -> set[bool]:
-    # None if the column holds anything else.
-    spellings = {
-        str(value).strip().lower() for value in values if str(value).strip() not in ("", "None")
-    }
-    return {_TRUTH[spelling] for spelling in spellings} if spellings <= _TRUTH.keys() else set()
 
 
 def _refuse_ids_of_subjects(path: Path, item_id: pa.Array, columns: Mapping[str, Any]) -> None:
@@ -373,7 +418,7 @@ def _column(path: Path, name: str, values: Any, kind: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(kind):
         if isinstance(values, pa.BooleanArray):
             return values
-        return _by_value(path, name, values, kind, _truth)
+        return _by_value(path, name, values, kind, truth)
     if not isinstance(values, pa.Array):
         if pa.types.is_string(kind):
             return _by_value(path, name, values, kind, _text)
@@ -404,15 +449,6 @@ def _by_value(
                 f"{path}, row {row}: {name} must be {expected}, got {excerpt!r}"
             ) from error
     return pa.array(converted, type=kind)
-
-
-def _truth(value: Any) -> bool | None:
-    word = str(value).strip().lower()
-    if not word or word == "nan":
-        return None
-    if word not in _TRUTH:
-        raise ValueError(word)
-    return _TRUTH[word]
 
 
 def _text(value: Any) -> str:

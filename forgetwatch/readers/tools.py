@@ -187,7 +187,7 @@ def _promptfoo(row: Row) -> Answers:
     yield {
         "item_id": "/".join(str(row[name]) for name in ("testIdx", "promptIdx") if name in row),
         "question": [row.get("vars"), _first(row, "prompt.label", "prompt.raw")],
-        "metrics": {"success": row["success"]},
+        "metrics": {"success": row["success"], "score": row.get("score")},
         "unscored": f"error: {' '.join(str(row.get('error')).split())[:80]}" if failed else None,
         "output": _text(_first(row, "response.output")),
     }
@@ -323,9 +323,11 @@ def read(path: Path, reading: Reading) -> Snapshot:
         beside = _beside(file) if tool.name == "HELM" else {}
         for at, row in enumerate(tool.rows(file), start=1):
             models |= {model} if (model := _text(_first(row, tool.model))) is not None else set()
+            reason = reading.rule.unscored_reason(row)
             try:
                 full_row = {**row, "input": beside.get(_place_of(row))} if beside else row
                 for answer in tool.answers(full_row):
+                    answer["unscored"] = reason or answer.get("unscored")
                     if tool.repeats:
                         answer["sample"] = times[task, answer["item_id"]]
                         times[task, answer["item_id"]] += 1

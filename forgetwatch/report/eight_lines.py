@@ -15,6 +15,7 @@ absent. Terminal, page, Markdown, model card, comment and `print` show the same 
 
 from __future__ import annotations
 
+import math
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from forgetwatch.comparing.decision import Conclusion, Decision, conclude, decid
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import Trajectory, this_stage
 from forgetwatch.comparing.verdict import TOLERANCE, Tolerance
+from forgetwatch.measures.graded import GRADED
 from forgetwatch.measures.scores import PASSAGES
 from forgetwatch.policy.ruling import PolicyResult
 from forgetwatch.report.advice import more_of_run
@@ -151,11 +153,17 @@ def _answers(comparison: Comparison, conclusion: Conclusion) -> str:
     if not group.n or not conclusion.has_answers:
         return ""
     before, after = percent(group.accuracy_before), percent(group.accuracy_after)
-    accuracy = f"accuracy still {after} %" if before == after else f"accuracy {before} -> {after} %"
+    result = f"accuracy still {after} %" if before == after else f"accuracy {before} -> {after} %"
+    graded, right_if = group[GRADED], ""
+    if graded is not None and graded.words:
+        result, right_if = (
+            graded.words,
+            f" ({comparison.before.get('right_if', 'score>=0.5')} is right)",
+        )
     is_raw = conclusion.decision.deciding == "knowledge" and conclusion.decision.word == "FORGOT"
     of, guesses = ("of all", ", guesses too") if is_raw else ("of", "")
-    flips = f"{count(group.forgotten)} {of} {count(group.n)} lost, {count(group.gained)} gained{guesses}"
-    sentence = f"{flips if group.forgotten or group.gained else f'none of {count(group.n)} changed'}: {accuracy}"
+    flips = f"{count(group.forgotten)} {of} {count(group.n)} lost, {count(group.gained)} gained{guesses}{right_if}"
+    sentence = f"{flips if group.forgotten or group.gained else f'none of {count(group.n)} changed'}: {result}"
     counted = comparison.items
     also = {
         "unanswered": group.outcomes.vanished,
@@ -165,7 +173,13 @@ def _answers(comparison: Comparison, conclusion: Conclusion) -> str:
     sentence += "".join(
         f", {count(number)} {kind_of_flip}" for kind_of_flip, number in also.items() if number > 0
     )
-    return sentence + (f", {comparison.samples} samples each" if comparison.samples > 1 else "")
+    if comparison.samples > 1:
+        sentence += f", {comparison.samples} samples each"
+    if graded is not None and not math.isnan(graded.sampling_share):
+        sentence += (
+            f"; more samples would narrow its interval by up to {100 * graded.narrower:.0f} %"
+        )
+    return sentence
 
 
 def _passages(group: Group) -> str:

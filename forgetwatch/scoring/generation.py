@@ -21,7 +21,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -185,6 +185,21 @@ def answer_text(tokenizer: Any, tokens: Sequence[int]) -> str:
     )
 
 
+def call_text(tokenizer: Any, prompt: Ids, answer: Generated) -> str:
+    """Text of an answer that may call tools: its calls as JSON where the tokenizer reads them.
+
+    Elsewhere with its special tokens, which are the marks of a template of calls, but the last.
+    """
+    tokens = list(answer.tokens)
+    if getattr(tokenizer, "response_template", None):
+        with suppress(Exception):  # whatever a template of the tokenizer raises
+            message = tokenizer.parse_response(tokens, prefix=list(prompt))
+            if calls := message.get("tool_calls"):
+                return json.dumps(calls)
+    ended = tokens if answer.truncated else tokens[:-1]
+    return str(tokenizer.decode(ended, skip_special_tokens=False)) or answer.text
+
+
 def cut_at_stop(text: str, stop: Sequence[str]) -> str:
     """Cut a text at the first stop text."""
     return text[
@@ -300,12 +315,14 @@ class GeneratedItems:
                 **nothing,
             }
         judge = item.judge or harness_judge(item)
-        text = cut_at_stop(answer.text, self._stops[number])
+        text = graded_text = cut_at_stop(answer.text, self._stops[number])
+        if item.match == "tool_call":
+            graded_text = call_text(self._tokenizer, encoded.context, answer)
         graded = grade(
             item,
             # The output alone does not show that the prompt ends with the beginning of a thinking
             # block.
-            opening_tag(str(self._tokenizer.decode(list(encoded.context[-_TAIL:])))) + text,
+            opening_tag(str(self._tokenizer.decode(list(encoded.context[-_TAIL:])))) + graded_text,
             truncated=answer.truncated and text == answer.text,
             no_answer=self.decoding.no_answer,
             judge=None if judge is None else lambda item, output: judge(output, item),
@@ -315,6 +332,7 @@ class GeneratedItems:
             "output": text,
             "outcome": graded.outcome,
             "correct": graded.correct,
+            "score": graded.score,
             "chosen": graded.chosen,
             "in_form": graded.form,
         }

@@ -2,8 +2,7 @@
 
     STUDY.yaml ─▶ plan ─▶ pairs ─┬─▶ publication     terminal, JSON, page, Markdown
                                  ├─▶ pair_rows       CSV, the points of the page
-                                 ├─▶ paper_tables    the paper's tables, also in LaTeX
-                                 └─▶ figures         radars
+                                 └─▶ paper_tables    the paper's tables, also in LaTeX
 
     plan           the YAML file: stages, pairs, the sides of each, and how they are read or scored
     pairs          one pair after the other to its comparison and what averages show; only the counts are kept

@@ -18,12 +18,14 @@ from typing import Final
 
 from forgetwatch.measures.base import MISSING_CELL
 from forgetwatch.report.html import made_line
-from forgetwatch.study.figures import NAMELESS
 from forgetwatch.study.pairs import RATES, Rate, Study
 from forgetwatch.text import (
     one_line,
 )
 from forgetwatch.visible_text import visible
+
+NAMELESS: Final = "no category"
+"""Name of the items without a category."""
 
 TOTAL: Final = "Total"
 """Name of the row of all categories; a category may have the same name."""

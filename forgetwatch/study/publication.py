@@ -1,15 +1,10 @@
-"""Outputs of a study: a table for the terminal, a JSON document, a page, Markdown, a CSV table, pictures.
+"""Outputs of a study: a table for the terminal, a JSON document, a page, Markdown, a CSV table.
 
     study.json        forgetwatch/study@1: every number, and the pairs that could not be compared
     study.html        one page that opens from disk
     study.md          the same tables in Markdown
     study.csv         one table: a row for each pair, with what the file says of it and its numbers
     study.tex         the paper's tables in LaTeX (booktabs), if they are asked for
-    pictures/         each figure as PNG and SVG
-
-All numbers are written before the first figure is drawn, and the page without its figures with
-them. Then each figure is drawn by itself, and the page is written again. A figure that cannot be
-drawn is named, and nothing else is lost.
 
 None holds a question or an answer. Undefined numbers are null in JSON and empty in CSV.
 """
@@ -18,12 +13,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final
 
-from markupsafe import Markup
 from rich.console import Group as Lines
 from rich.text import Text
 
@@ -34,15 +27,13 @@ from forgetwatch.measures.base import MISSING_CELL, json_value
 from forgetwatch.measures.base_drift import drift_json
 from forgetwatch.measures.chance import chance_rows
 from forgetwatch.metrics.trend import Slope
-from forgetwatch.progress import Done, Progress
 from forgetwatch.report.cells import group_cells, measure_tables
 from forgetwatch.report.html import made_line, render
 from forgetwatch.report.markdown import escaped, table
-from forgetwatch.report.pictures import SUFFIXES, drawn, file_name, save_figures, svg
-from forgetwatch.report.plots import name_in
 from forgetwatch.study.factors import Finding, Trend, findings, not_asked, trends
-from forgetwatch.study.figures import radar_figures
+from forgetwatch.study.pair_rows import _map_json, study_csv
 from forgetwatch.study.pairs import RATES, Compared, Failed, Study, Value
+from forgetwatch.study.paper_tables import _tables, rows, study_latex
 from forgetwatch.text import (
     between,
     brief,
@@ -54,11 +45,6 @@ from forgetwatch.text import (
     short_name,
 )
 from forgetwatch.visible_text import without_folders
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-from forgetwatch.study.pair_rows import _map_json, study_csv
-from forgetwatch.study.paper_tables import _tables, rows, study_latex
 
 SCHEMA: Final = "forgetwatch/study@1"
 
@@ -123,7 +109,7 @@ _NAME: Final = 24
 
 
 def write_numbers(study: Study, folder: Path, *, with_latex: bool = False) -> None:
-    """Write all numbers of a study, and the page without figures."""
+    """Write all numbers of a study, and its page."""
     document = json.dumps(study_json(study), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(folder / "study.json", document)
     write_text(folder / "study.csv", study_csv(study))
@@ -132,57 +118,7 @@ def write_numbers(study: Study, folder: Path, *, with_latex: bool = False) -> No
         write_text(folder / "study.tex", study_latex(study))
     else:
         (folder / "study.tex").unlink(missing_ok=True)  # that of other numbers
-    write_text(folder / PAGE, _page(study, {}))
-
-
-def draw_figures(study: Study, folder: Path, *, progress: Progress | None) -> dict[str, str]:
-    """Draw the figures of a study, and write the page with them.
-
-    Returns:
-        Why a figure could not be drawn, by name; empty if all were drawn.
-    """
-    figures = _figures(study)
-    _remove_pictures(folder, figures)  # those of an earlier study do not belong to these numbers
-    drawings: dict[str, Markup | None] = {}
-    failed = {}
-    for number, (name, figure) in enumerate(figures.items()):
-        if progress:
-            progress(
-                Done(count=number, total=len(figures), share=number / len(figures), unit="figures")
-            )
-        try:
-            drawings[name] = _saved(figure, name, number, folder)
-        except (
-            Exception
-        ) as error:  # whatever a plotting library raises; the numbers do not depend on it
-            drawings[name], failed[name] = (
-                None,
-                " ".join(str(error).split()) or type(error).__name__,
-            )
-            _remove_pictures(folder, [name])
-    write_text(folder / PAGE, _page(study, drawings))
-    return failed
-
-
-def _saved(figure: _Figure, name: str, number: int, folder: Path) -> Markup | None:
-    with drawn():
-        drawing = figure.draw()
-        markup = svg(
-            lambda: drawing, name=f"figure{number}", label=f"{name}; the tables have its numbers"
-        )
-        if figure.stage:  # on the page it is under a heading
-            drawing.suptitle(name_in(80, figure.stage), fontsize=12, fontweight="bold")
-        save_figures({name: drawing}, folder / "pictures")
-    return markup
-
-
-def _remove_pictures(folder: Path, names: Iterable[str]) -> None:
-    for name in names:
-        for suffix in SUFFIXES:
-            with suppress(
-                OSError
-            ):  # what cannot be removed cannot be drawn either, and is then named
-                (folder / "pictures" / f"{name}{suffix}").unlink(missing_ok=True)
+    write_text(folder / PAGE, _page(study))
 
 
 def study_json(study: Study) -> dict[str, Any]:
@@ -404,33 +340,14 @@ def _finding_cells(finding: Finding) -> list[str]:
     return [f"{finding.number}: {finding.claim}", finding.answer, finding.numbers]
 
 
-class _Figure(NamedTuple):
-    """A figure that is not drawn yet, and the stage that it is of."""
-
-    draw: Callable[[], Figure]
-    stage: str = ""
-
-
-def _figures(study: Study) -> dict[str, _Figure]:
-    figures = {}
-    for number, stage in enumerate(study.plan.stages, 1):
-        for part, draw in enumerate(radar_figures(study, stage), 1):
-            figures[f"radar-{number}-{part}-{file_name(stage)}"] = _Figure(draw, stage)
-    return figures
-
-
-def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
-    # A drawing that is not made yet is missing; None for one that cannot be made.
+def _page(study: Study) -> str:
     stages = []
-    for number, stage in enumerate(study.plan.stages, 1):
+    for stage in study.plan.stages:
         if pairs := study.of_stage(stage):
-            sections = [
-                drawing for name, drawing in drawings.items() if name.startswith(f"radar-{number}-")
-            ]
             names = [pair.pair.name for pair in pairs]
             tables = [(rate, names, rows(study, stage, rate)) for rate in RATES]
             seeds = any(pair.comparison.samples > 1 for pair in pairs)
-            stages.append({"name": stage, "pictures": sections, "tables": tables, "seeds": seeds})
+            stages.append({"name": stage, "tables": tables, "seeds": seeds})
     return render(
         "study.html",
         scripts=["study.js"],

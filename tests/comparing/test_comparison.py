@@ -845,9 +845,11 @@ def test_every_quantity_is_at_its_path_within_its_range() -> None:
     }
     ends = ("", "_interval_low", "_interval_high")
     of_share = {
-        f"{name}{end}" for name in ("known_lost_net_share", "right_lost_share") for end in ends
+        f"{name}{end}"
+        for name in ("known_lost_net_share", "right_lost_share", "score_change")
+        for end in ends
     }
-    assert missing == {*unmeasured, *of_share}
+    assert missing == {*unmeasured, *of_share, "score_before", "score_after"}
 
 
 @pytest.mark.parametrize(

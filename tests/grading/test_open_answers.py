@@ -8,6 +8,7 @@ Properties of grading that hold for every text: no exception, one grade per text
 import importlib.util
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -245,6 +246,49 @@ OTHERS: list[tuple[str, str, str, bool | None]] = [
     ("tool_call", '{"name": "f"}', '{"name": "f", "arguments": {}}', True),
     ("tool_call", CALL, "I would call f with x = 1.", None),
     ("tool_call", CALL, '<tool_call>{"name": "f"', None),
+    ("tool_call", CALL, '[TOOL_CALLS]f[ARGS]{"x": 1}', True),
+    ("tool_call", CALL, '[TOOL_CALLS]f[CALL_ID]a1b2[ARGS]{"x": 2}', False),
+    ("tool_call", CALL, '[TOOL_CALLS]f[ARGS]{"x": ', None),
+    (
+        "tool_call",
+        CALL,
+        "<tool_call>\n<function=f>\n<parameter=x>\n1\n</parameter>\n</function>",
+        True,
+    ),
+    (
+        "tool_call",
+        CALL,
+        "<tool_call>f\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
+        True,
+    ),
+    (
+        "tool_call",
+        CALL,
+        "<tool_call>f\n<arg_key>x</arg_key>\n<arg_value>one</arg_value>\n</tool_call>",
+        False,
+    ),
+    ("tool_call", CALL, '<invoke name="f"><parameter name="x">1</parameter></invoke>', True),
+    ("tool_call", CALL, '<function=f>{"x": 1}</function>', True),
+    ("tool_call", CALL, '<｜tool▁call▁begin｜>f<｜tool▁sep｜>{"x": 1}<｜tool▁call▁end｜>', True),
+    (
+        "tool_call",
+        CALL,
+        '<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"x": 1}\n```<｜tool▁call▁end｜>',
+        True,
+    ),
+    (
+        "tool_call",
+        CALL,
+        '<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"x": 1}<|tool_call_end|>',
+        True,
+    ),
+    (
+        "tool_call",
+        CALL,
+        "<|channel|>analysis<|message|>I use f.<|end|><|start|>assistant<|channel|>commentary "
+        'to=functions.f <|constrain|>json<|message|>{"x": 1}<|call|>',
+        True,
+    ),
     (
         "tool_call",
         '{"name": "f"}',
@@ -405,15 +449,17 @@ def _raises(item: Item, output: str) -> bool:
         (lambda item, output: item.id == "2", False, "ok"),
         (lambda item, output: None, None, "unscored: the judge gave no verdict"),
         (_raises, None, "unscored: the judge raised ValueError: no idea what B is"),
+        (lambda item, output: 0.7, True, "ok"),
+        (lambda item, output: np.float32(0.25), False, "ok"),
         (
-            lambda item, output: 0.7,
+            lambda item, output: 7,
             None,
-            "unscored: the judge needed True, False or None, gave float",
+            "unscored: the judge needed True, False, a score from 0 to 1 or None, gave 7",
         ),
         (
             lambda item, output: [True],
             None,
-            "unscored: the judge needed True, False or None, gave list",
+            "unscored: the judge needed True, False, a score from 0 to 1 or None, gave list",
         ),
     ],
 )
@@ -423,6 +469,21 @@ def test_a_judge_replaces_the_match_and_its_failure_is_unscored(
     item = Item(id="1", task="t", prompt="p", answer="whatever")
     graded = grade(item, "<think>A</think>B", judge=own)
     assert (graded.correct, graded.outcome) == (correct, outcome)
+
+
+def test_a_call_in_an_unknown_template_is_unscored() -> None:
+    item = Item(id="1", task="t", prompt="p", answer=CALL, match="tool_call")
+    for output in ("<call:f x=1/>", "<|plugin|>f 1<|end_plugin|>"):
+        assert grade(item, output).outcome.startswith("unscored: its tool calls are written in a")
+    assert grade(item, "<b>I know nothing</b>").outcome == "no answer"
+
+
+def test_a_judge_may_give_a_score() -> None:
+    item = Item(id="1", task="t", prompt="p", answer="whatever")
+    scores = [
+        grade(item, "B", judge=lambda _, __, given=given: given).score for given in (0, 0.7, True)
+    ]
+    assert scores == [None, 0.7, None]
 
 
 def test_a_judge_does_not_see_unfinished_thinking() -> None:
@@ -661,7 +722,9 @@ def test_no_text_raises_and_grading_is_deterministic(
 ) -> None:
     graded = grade(item, output, truncated=truncated)
     assert graded == grade(item, output, truncated=truncated)
-    assert graded.outcome in ("ok", "no answer", "ambiguous", "truncated", "truncated in thinking")
+    outcome = graded.outcome.partition(": its tool calls")[0]
+    known = ("ok", "no answer", "ambiguous", "truncated", "truncated in thinking", "unscored")
+    assert outcome in known
     assert isinstance(graded.correct, bool)
     if graded.outcome != "ok":
         assert graded == Grade(False, outcome=graded.outcome)

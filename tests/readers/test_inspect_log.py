@@ -83,7 +83,7 @@ def test_grades_booleans_numbers_and_words_are_right_or_wrong(tmp_path: Path) ->
     right = [
         True,
         False,
-        False,
+        True,
         False,
         True,
         False,
@@ -97,14 +97,15 @@ def test_grades_booleans_numbers_and_words_are_right_or_wrong(tmp_path: Path) ->
         None,
     ]
     assert found.table["correct"].to_pylist() == right
+    assert found.floats("score")[:4].tolist() == [1.0, 0.0, 0.5, 0.0]
     assert found.notes == (
-        "1 answers are no answer (N) by match and count as wrong",
-        "1 answers are partly right (P) by match and count as wrong",
+        "1 answers by match are no answer (N): wrong",
+        "1 answers by match are partly right (P): half a point each",
     )
 
 
 def test_a_share_is_no_correctness(tmp_path: Path) -> None:
-    for value in (0.5, "0.5", "maybe", [1, 0]):
+    for value in (1.5, "-0.5", "maybe", [1, 0]):
         with pytest.raises(
             SnapshotError,
             match=r"no metric in this log is right or wrong for each item; it has match",

@@ -360,7 +360,7 @@ def test_one_logged_likelihood_is_no_choice(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [0.5, [1, 1], ["a", "b"], "[0.1 0.9]", {"gold": 1}, 1e400, 10**400, -1, "C", [[[[[[[[1]]]]]]]]],
+    [1.5, [1, 1], ["a", "b"], "[0.1 0.9]", {"gold": 1}, 1e400, 10**400, -1, "D", [[[[[[[[1]]]]]]]]],
 )
 def test_a_metric_that_is_no_correctness_is_refused_with_its_value(
     tmp_path: Path, value: Any

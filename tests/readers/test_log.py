@@ -60,17 +60,22 @@ def test_each_task_uses_the_metric_or_its_own_first() -> None:
     made.add(task="two", item_id="b", question=1, metrics={"acc": 0.5, "zeta": True, "em": False})
     made.add(task="three", item_id="c", question=1, metrics={"acc,x": 0})
     made.add(task="four", item_id="d", question=1, metrics={"f1": 0.5})
+    made.add(task="five", item_id="e", question=1, metrics={"brier_score": 0.5})
+    made.add(task="six", item_id="f", question=1, metrics={"acc": "?", "em": False})
     assert list(made.metrics) == ["acc", "acc,x", "em", "zeta"]
     read = made.snapshot(made.metric(None), {})
-    assert read.table["correct"].to_pylist() == [True, False, False, None]
-    assert read.meta["metrics"] == {"one": "acc", "two": "em", "three": "acc,x"}
-    assert read.texts("outcome")[3] == "unscored: no metric of the task is right or wrong"
-    assert "right or wrong is em where there is no acc: two" in read.notes
+    assert read.table["correct"].to_pylist() == [True, True, False, True, None, False]
+    assert read.table["score"].to_pylist() == [1.0, 0.5, 0.0, 0.5, None, 0.0]
+    used = {"one": "acc", "two": "acc", "three": "acc,x", "four": "f1", "six": "em"}
+    assert read.meta["metrics"] == used
+    assert read.texts("outcome")[4] == "unscored: no metric of the task is right or wrong"
+    assert "right or wrong is em where there is no acc: six" in read.notes
     assert made.metric("acc,none") == "acc"
-    with pytest.raises(
-        SnapshotError, match=r"f1 \(row 4: 0.5\) is not right or wrong .*: acc, acc,x, em, zeta"
-    ):
-        made.metric("f1")
+    assert made.metric("brier_score") == "brier_score"
+    other = log("a")
+    other.add(task="four", item_id="g", question=2, metrics={"f1": 5})
+    with pytest.raises(SnapshotError, match=r"f1 \(row 2: 5.0\) is not right or wrong .*: acc"):
+        other.metric("f1")
 
 
 def test_answers_with_a_reason_are_unscored() -> None:
@@ -309,7 +314,7 @@ def test_numbers_of_any_size_are_refused_or_read(number: str) -> None:
     # Python reads no whole number of 5,000 digits, and no log-likelihood is plus infinity.
     assert (found is None) == (number in ("1" * 5000, "1e400", "Infinity"))
     found = read(line.replace('"HERE"', "-2").replace('"THERE"', number).encode())
-    assert found is None
+    assert (found is None) == (number[:2] != "0.")  # a score from 0 to 1
 
 
 @pytest.mark.parametrize(

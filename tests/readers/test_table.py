@@ -203,9 +203,14 @@ def test_a_csv_may_have_a_byte_order_mark_quotes_and_line_breaks_in_cells(tmp_pa
         (
             "type.csv",
             "item_id,correct\na,1\nb,maybe\n",
-            "row 2: correct must be 0, 1, true, false or empty, got 'maybe'",
+            "row 2: correct must be a score from 0 to 1, true, false, a word such as pass or "
+            "fail, or empty, got 'maybe'",
         ),
-        ("half.csv", "item_id,correct\na,0.5\n", "got '0.5'"),
+        (
+            "half.csv",
+            "item_id,correct\na,1.5\n",
+            "correct has values from 1.5 to 1.5; needed 0 to 1",
+        ),
         (
             "columns.csv",
             "question,answer\nx,y\n",
@@ -424,7 +429,7 @@ def test_a_field_path_enters_objects_whose_names_have_dots(tmp_path: Path) -> No
         ({"fields": {"item_id": "q"}}, "--map correct=COLUMN of 0 and 1"),
         (
             {"fields": {"item_id": "q", "correct": "truth"}},
-            "row 1: correct must be 0, 1, true, false or empty, got 'yes'",
+            "item_id 'Is 7 prime?' is twice in task ''",
         ),
         (
             {"fields": {"question": "q", "gold": "truth", "output": "reply"}, "match": "regex:(a"},
@@ -973,11 +978,8 @@ def told(path: Path) -> str:
         {"truncated": [False] * N},
         {"flagged": HALF},
         {"worker": HALF},
-        {"score": [-1.0, 1.0] * (N // 2), "step": [0] * N},
-        {"score": list(range(N)), "turn": [1] * N},
         {"judge_vote": HALF, "pass_number": [1] * N},
         {"output": ["It is 7."] * N, "label": HALF},
-        {"output": ["It is 7."] * N, "gold": ["7"] * N, "score": [-1, 1] * (N // 2)},
     ],
 )
 def test_no_outcome_is_proposed_where_none_is_certain(
@@ -987,6 +989,26 @@ def test_no_outcome_is_proposed_where_none_is_certain(
     assert "--map correct=COLUMN" in said
     assert "if meant" not in said
     assert all(name in said for name in columns)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"score": [-1.0, 1.0] * (N // 2), "step": [0] * N}, "correct=score --scale -1,1 -o"),
+        ({"score": list(range(N)), "turn": [1] * N}, "correct=score with --scale LOW,HIGH"),
+        ({"reward": [0.25, 0.5] * (N // 2)}, "correct=reward -o"),
+        ({"rewards": [[0.0, 1.0], [0.0, 0.0]] * (N // 2)}, "correct=rewards -o"),
+        ({"jailbroken": HALF}, "correct=jailbroken --lower-is-better -o"),
+        ({"is_wrong": HALF, "turn": [1] * N}, "correct=is_wrong --lower-is-better -o"),
+    ],
+)
+def test_a_score_is_proposed_with_its_scale_and_sign(
+    tmp_path: Path, columns: dict[str, list[Any]], words: str
+) -> None:
+    said = told(write(tmp_path / "log.jsonl", {"id": IDS, **ASKED, **columns}))
+    assert words in said
+    assert "=step" not in said
+    assert "=turn" not in said
 
 
 def test_without_names_no_outcome_is_proposed(tmp_path: Path) -> None:

@@ -53,6 +53,8 @@ GROUP = {
     ),
     *(
         "known_lost_net_share",
+        *("score_before", "score_after", "score_change", "score_change_interval"),
+        "score_sampling_share",
         "log_score_before",
         "log_score_after",
         "log_score_change",

@@ -30,6 +30,7 @@ from forgetwatch.scoring.generation import (
     GeneratedItems,
     ModelGenerator,
     answer_text,
+    call_text,
     sample,
     seeds_of,
 )
@@ -556,6 +557,23 @@ def test_only_a_template_that_leaves_the_tools_out_makes_an_item_unscored() -> N
         False,
     ]
     assert [bool(render_prompt(one, probe, WITH_TOOLS).unscored) for one in probe] == [False, False]
+
+
+def test_calls_are_read_by_the_template_of_the_tokenizer_or_from_the_text() -> None:
+    tok = tokenizer()
+    tok.add_special_tokens({"additional_special_tokens": ["[TOOL_CALLS]"]})
+    ids = tuple(tok.encode("[TOOL_CALLS] w1 w2", add_special_tokens=False))
+    answer = Generated("w1 w2", False, (*ids, tok.eos_token_id))
+    assert call_text(tok, (), answer) == tok.decode(ids)
+    assert "[TOOL_CALLS]" in call_text(tok, (), answer)
+    tok.response_template = {"fields": {}}
+    read: dict[str, Any] = {"tool_calls": [{"name": "now", "arguments": {}}]}
+    tok.parse_response = lambda response, prefix: read
+    assert json.loads(call_text(tok, (), answer)) == read["tool_calls"]
+    read.clear()
+    assert call_text(tok, (), answer) == tok.decode(ids)
+    tok.parse_response = lambda response: read  # raises
+    assert call_text(tok, (), answer) == tok.decode(ids)
 
 
 @pytest.mark.parametrize("world", [2, 3, 5])

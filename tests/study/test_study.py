@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from matplotlib.figure import Figure
 from merge_sweeps import made_sweep
 from numpy.typing import NDArray
 from pages import HOSTILE
@@ -42,8 +41,7 @@ from forgetwatch.merge.report import merge_markdown, merge_page
 from forgetwatch.probes.worked_examples import few_shot
 from forgetwatch.report.cells import measure_tables
 from forgetwatch.study import publication
-from forgetwatch.study.factors import findings, scales
-from forgetwatch.study.figures import radar_figures
+from forgetwatch.study.factors import findings
 from forgetwatch.study.pair_rows import study_csv
 from forgetwatch.study.pairs import Resolve, Sources, Study, Value, run_study
 from forgetwatch.study.paper_tables import rows
@@ -206,7 +204,7 @@ def test_a_category_named_total_and_items_without_one_have_rows_of_their_own(
     paper = pairs_of(document(tmp_path / "out"))["a"]["paper"]["forgetting"]
     assert paper["by_category"]["Total"]["mean"] == pytest.approx(expected[0])
     assert paper["mean"] == pytest.approx(expected[3])
-    assert "no category" in (tmp_path / "out" / "pictures" / "radar-1-1-tuning.svg").read_text()
+    assert "no category" in (tmp_path / "out" / "study.html").read_text()
 
 
 def test_latex_has_the_tables_with_its_signs_escaped(tmp_path: Path) -> None:
@@ -537,7 +535,7 @@ def test_the_name_of_a_report_is_no_folder(tmp_path: Path) -> None:
     for options in (("-o", tmp_path / "report.html"), ()):  # named, and by the name of the study
         status, _, err = run(path, *options)
         assert status == 1
-        assert "report.html: needed a folder, which holds the page, tables and pictures" in err
+        assert "report.html: needed a folder, which holds the page and tables" in err
         assert "name a folder with --output" in err
         assert not (tmp_path / "report.html").exists()
     assert run(path, "-o", tmp_path / "out")[0] == 0
@@ -605,7 +603,6 @@ def test_the_files_of_a_study_agree_and_show_names_as_text(tmp_path: Path) -> No
     )
     assert "onerror=alert(3)>" not in page
     assert " of 2 pairs" in page.partition('class="verdict"')[2][:100]
-    assert {path.name for path in (folder / "pictures").glob("*.png")} == {"radar-1-1-tuning.png"}
     table = list(csv.DictReader(io.StringIO((folder / "study.csv").read_text())))
     numbers = pairs_of(document(folder))
     assert [row["pair"] for row in table] == ["'=1+1 <b> & x_1", "b"]
@@ -626,61 +623,6 @@ def test_the_files_of_a_study_agree_and_show_names_as_text(tmp_path: Path) -> No
                 own = f"category.{category}.paper.{rate}"
                 assert float(row[f"{own}.mean"]) == value["mean"]
                 assert float(row[f"{own}.ceiling"]) == value["ceiling"]["mean"]
-
-
-def two_pairs(folder: Path) -> Path:
-    """Study with one figure, the radar of its stage."""
-    for n in range(2):
-        write(folder, f"{n}.parquet", answers(n))
-    pairs = (
-        "{name: a, size: 1B, before: 0.parquet, after: 1.parquet}",
-        "{name: b, size: 2B, before: 1.parquet",
-    )
-    return study_file(folder, pairs[0], f"{pairs[1]}, after: 0.parquet}}")
-
-
-def test_all_numbers_and_a_page_are_there_when_the_figures_are_interrupted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, folder = two_pairs(tmp_path), tmp_path / "out"
-    assert run(path, "-o", tmp_path / "whole")[0] == 0
-
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(publication, "radar_figures", lambda *_: [interrupted])
-    status, out, err = run(path, "-o", folder, "--json", tmp_path / "numbers.json")
-    assert status != 0
-    assert "2 pairs" in out
-    assert f"all numbers are in {folder}; drawing the figures" in err
-    assert document(folder) == json.loads((tmp_path / "numbers.json").read_text())
-    for name in ("study.json", "study.csv", "study.md"):
-        assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    page = (folder / "study.html").read_text()
-    assert 'data-pair="b"' in page
-    assert "<svg" not in page
-
-
-def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, folder = two_pairs(tmp_path), tmp_path / "out"
-    assert run(path, "-o", folder)[0] == 0
-    pictures = {"radar-1-1-tuning.png", "radar-1-1-tuning.svg"}
-    assert {one.name for one in (folder / "pictures").iterdir()} == pictures
-
-    def too_large(*_: object) -> None:
-        raise ValueError("the image\nis too large")
-
-    monkeypatch.setattr(publication, "radar_figures", lambda *_: [too_large])
-    status, out, err = run(path, "-o", folder)
-    assert status == 0
-    assert "report: " in out
-    assert "not drawn: the figure radar-1-1-tuning: the image is too large" in err.splitlines()[-1]
-    assert not [*(folder / "pictures").iterdir()]
-    page = (folder / "study.html").read_text()
-    assert page.count("<svg") == 0
-    assert page.count("This figure is not drawn") == 1
 
 
 def test_no_torch_where_only_files_are_named(tmp_path: Path) -> None:
@@ -979,86 +921,6 @@ def test_a_model_without_a_probe_is_a_pair_that_failed(probed: Path) -> None:
     assert status == 1
     assert "a: " in err
     assert "which needs --probe" in err
-
-
-def made_study(folder: Path, pairs: int) -> Study:
-    write(folder, "b.parquet", answers(0))
-    entries = []
-    for n in range(pairs):
-        write(folder, f"a{n}.parquet", answers(n + 1))
-        entries.append(
-            f"{{name: pair {n}, size: {n + 1}B, before: b.parquet, after: a{n}.parquet}}"
-        )
-    return studied(study_file(folder, *entries))
-
-
-def test_the_radar_draws_what_the_table_has(tmp_path: Path) -> None:
-    study = made_study(tmp_path, 2)
-    (draw,) = radar_figures(study, "tuning")
-    forgetting, gained = draw().axes
-    assert [label.get_text() for label in forgetting.get_xticklabels()] == ["Math", "Law", "Arts"]
-    for panel, rate in ((forgetting, "forgetting"), (gained, "backward transfer")):
-        for line, one in zip(panel.lines, study.compared, strict=True):
-            found = one.values(rate)  # type: ignore[arg-type]
-            expected = [
-                max(100 * found[name].rate.mean, 0) for name in ("Math", "Law", "Arts", "Math")
-            ]
-            assert list(line.get_ydata()) == pytest.approx(expected)
-    assert "size" in scales(study)
-    assert "data" not in scales(study)  # no pair has one
-
-
-def test_a_figure_names_forty_pairs_at_most_and_says_which(tmp_path: Path) -> None:
-    study = made_study(tmp_path, 42)
-    # Of equal ones, the later pair is left out.
-    highest_first = sorted(study.compared, key=lambda one: -one.averages.forgetting)
-    least = [one.pair.name for one in highest_first[40:]]
-    named = [one.pair.name for one in study.compared if one.pair.name not in least]
-    title = "the 40 of 42 pairs with the highest 1→0; the tables have all"
-
-    def title_of(figure: Figure) -> str:
-        return figure.legends[0].get_title().get_text()
-
-    radars = [draw() for draw in radar_figures(study, "tuning")]
-    assert [line.get_label() for one in radars for line in one.axes[0].lines] == named
-    assert {title_of(one) for one in radars} == {f"in the radars: {title}"}
-    fewer = replace(study, results=study.results[:40])
-    assert {title_of(draw()) for draw in radar_figures(fewer, "tuning")} == {""}
-
-
-def test_the_radars_of_all_stages_have_one_scale(tmp_path: Path) -> None:
-    for n in range(9):
-        write(tmp_path, f"{n}.parquet", answers(n, 0.9 - 0.08 * n))
-    stages = [
-        {
-            "name": f"stage {n}",
-            "pairs": [
-                {
-                    "name": f"pair {n}",
-                    "size": f"{n + 1}B",
-                    "data": f"{n + 5}K",
-                    "before": [f"{n}.parquet", f"{n + 1}.parquet"],
-                    # The same sides: nothing was forgotten, and the adjusted rate is below 0.
-                    "after": [f"{n or 3}.parquet", f"{n + 1 if n else 4}.parquet"],
-                }
-            ],
-        }
-        for n in range(2)
-    ]
-    path = tmp_path / "s.yaml"
-    path.write_text(json.dumps({"stages": stages}))
-    study = studied(path)
-    limits = [
-        [panel.get_ylim() for panel in radar_figures(study, f"stage {n}")[0]().axes]
-        for n in range(2)
-    ]
-    assert limits[0] == limits[1]
-    # The first stage forgets more: the scale of the later one alone would be another.
-    most = [
-        max(value.rate.mean for value in one.values("forgetting").values())
-        for one in study.compared
-    ]
-    assert abs(most[0] - most[1]) > 0.01
 
 
 PAIRS = {

@@ -80,7 +80,7 @@ class Item:
         cluster: Items with the same cluster share a passage or a template and flip together.
         tags: Free labels; `PRIVATE` keeps the item's text out of reports.
         must_pass: An item that a release may never lose.
-        judge: Function of the model's output and the item that returns True, False, or None if it
+        judge: Function of the model's output and the item that returns True, False, a score, or None if it
             cannot decide. It replaces `match`, in Python only: a file keeps its name.
         system: System message for the chat rendering.
         tools: Tool descriptions for the chat rendering.
@@ -109,7 +109,7 @@ class Item:
     cluster: str | None = None
     tags: Sequence[str] = ()
     must_pass: bool = False
-    judge: Callable[[str, Item], bool | None] | None = None
+    judge: Callable[[str, Item], float | None] | None = None
     system: str | None = None
     tools: Sequence[Mapping[str, Any]] | None = None
     rendering: Rendering | None = None
@@ -175,7 +175,8 @@ class Item:
         if self.match is None:
             return ""
         if (
-            self.match not in MATCHES and not self.match.startswith(("regex:", "lm_eval:"))
+            self.match not in MATCHES
+            and not self.match.startswith(("regex:", "lm_eval:", "judge:"))
         ) or self.match == "regex:":
             near = did_you_mean(self.match, MATCHES)
             return f"match must be one of {', '.join(MATCHES)} or regex:PATTERN, got {self.match!r}{near}"

@@ -18,8 +18,8 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 340_287,
-    "tokens of the tests": 475_091,
+    "tokens of the package": 340_695,
+    "tokens of the tests": 476_023,
     "public names": 15,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -34,16 +34,16 @@ AT_MOST = {
 ROOMS = {
     "data": (
         "errors extras files loading progress ranges visible_text decoding wording item probe snapshot cache",
-        16_374,
+        16_376,
     ),
     "metrics": ("metrics measures", 27_284),
     "theory": ("theory", 5_441),
-    "grading": ("grading", 17_042),
-    "probes": ("probes", 23_697),
-    "readers": ("readers files/rows files/json_pieces", 32_631),
+    "grading": ("grading", 17_115),
+    "probes": ("probes", 24_111),
+    "readers": ("readers files/rows files/json_pieces", 32_523),
     "compare": ("text measures/aligned measures/pairing measures/option_columns comparing", 38_041),
     "policy": ("policy", 9_648),
-    "report": ("report", 30_491),
+    "report": ("report", 30_518),
     "scoring": ("scoring", 34_250),
     "retention": ("retention", 3_909),
     "run": ("run run_folder follow", 54_694),

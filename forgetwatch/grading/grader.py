@@ -164,6 +164,8 @@ def check_item(item: Item) -> None:  # noqa: C901
     match item.match:
         case None if not item.choices:
             problem = "an open answer needs a match (or a judge of your own)"
+        case str() as match if match.startswith("judge:"):
+            problem = "its judge is a function of your own, which no file holds: give it as judge="
         case "letter" if not item.choices and not all(
             text.strip() in tuple(LETTERS) for text in _texts(item)
         ):
@@ -273,7 +275,7 @@ def _grade_by_judge(
         problem = "gave no verdict" if verdict is None else needed
         return Grade(None, outcome=f"unscored: the judge {problem}")
     right = score >= _RIGHT
-    if truncated and not right:
+    if truncated and not score:
         return Grade(missing, outcome="truncated")
     return Grade(right, form=True, score=None if score in (0, 1) else score)
 

@@ -7,7 +7,7 @@
 The summaries are enough unless they shorten a question, or an older version left its options out:
 then the whole samples are read. A metric is a scorer, or scorer/key if the scorer's value is an
 object. Right is "C", "yes", "true" or 1; wrong is "I", "no", "false" or 0. "P" (partly right) is a score of
-0.5, "N" (no answer) counts as wrong, and a note gives their number. A sample without scores, as
+0.5, "N" (no answer) is wrong. A sample without scores, as
 after an error, is unscored. Epochs are samples. Ids are often positions, so rows pair by a hash of
 input, target and choices. Message ids are new in every run, and a text may be given alone or in a
 list: `_plain` keeps the content that a model is shown.
@@ -20,7 +20,6 @@ import re
 import struct
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +52,6 @@ _OPENING: Final = re.compile(
     rb'\s*"eval"\s*:\s*\{'
 )
 """Beginning of a JSON log: a few scalar members, then `eval`. A prefix of the file is enough to recognise it."""
-_GRADES: Final = {"P": "partly right (P): half a point each", "N": "no answer (N): wrong"}
 _FIELDS: Final = frozenset(
     (
         "id",
@@ -108,7 +106,7 @@ def read(path: Path, reading: Reading) -> Snapshot:
 def _snapshot(
     path: Path, header: Mapping[str, Any], samples: Iterable[_Sample], reading: Reading
 ) -> Snapshot:
-    log, grades = Log(path, "inspect", reading), Counter[tuple[str, str]]()
+    log, notes = Log(path, "inspect", reading), list[str]()
     task = _clean(str(header.get("task") or ""))
     scorer = None if reading.metric is None else reading.metric.split("/")[0]
     has_scores = False
@@ -129,7 +127,6 @@ def _snapshot(
             else None,  # a letter in an open answer names no option
             output=sample.answer(scorer) if sample.output is None else sample.output,
         )
-        grades.update(sample.grades.items())
         has_scores = has_scores or bool(sample.scores)
     if not len(log):
         raise SnapshotError(
@@ -141,11 +138,6 @@ def _snapshot(
             "score`)"
         )
     metric = log.metric(reading.metric)
-    notes = [
-        f"{count:,} answers by {name} are {_GRADES[grade]}"
-        for (name, grade), count in sorted(grades.items())
-        if name == metric
-    ]
     if (status := header.get("status")) != "success":
         notes.append(f"the run did not end well: its status is {status or 'started'!r:.40}")
     meta = {"model": header.get("model"), "time": header.get("created")}
@@ -322,7 +314,6 @@ class _Sample:
     choices: tuple[str, ...]  # empty for an open question
     golds: tuple[int, ...]  # indices of the right options; empty if the targets name no options
     scores: Mapping[str, Any]  # by scorer, or scorer/key
-    grades: Mapping[str, str]  # "P" and "N" by the same names
     answers: Mapping[str, str]  # extracted answers by scorer
     unscored: str | None  # the reason if there is no score
     output: str | None  # generated text
@@ -342,7 +333,7 @@ class _Sample:
             raise ValueError(f"sample {item_id!r:.40}: epoch must count from 1, got {epoch!r:.40}")
         choices = _texts(record, "choices")
         targets = _texts(record, "target")
-        scores, grades, answers = _scores(record)
+        scores, answers = _scores(record)
         return cls(
             item_id=_clean(str(item_id)),
             epoch=epoch,
@@ -350,7 +341,6 @@ class _Sample:
             choices=choices,
             golds=_options(targets, choices),
             scores=scores,
-            grades=grades,
             answers=answers,
             unscored=None if scores else _reason(record),
             output=_clean(answer_text)
@@ -395,8 +385,7 @@ def _is_shortened(record: Mapping[str, Any]) -> bool:
     return any(isinstance(text, str) and text.endswith(_SHORTENED) for text in texts)
 
 
-def _scores(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, str]]:
-    # Grades are "P" and "N".
+def _scores(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     scores = record.get("scores")
     if scores is None:
         scores = (
@@ -419,8 +408,7 @@ def _scores(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], 
         values |= {scorer: value} if nested is None else nested
         if isinstance(answer := score.get("answer"), str):
             answers[scorer] = answer
-    grades = {name: value for name, value in values.items() if value in ("P", "N")}
-    return values, grades, answers
+    return values, answers
 
 
 def _reason(record: Mapping[str, Any]) -> str:

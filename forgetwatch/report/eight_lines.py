@@ -156,10 +156,8 @@ def _answers(comparison: Comparison, conclusion: Conclusion) -> str:
     result = f"accuracy still {after} %" if before == after else f"accuracy {before} -> {after} %"
     graded, right_if = group[GRADED], ""
     if graded is not None and graded.words:
-        result, right_if = (
-            graded.words,
-            f" ({comparison.before.get('right_if', 'score>=0.5')} is right)",
-        )
+        limit = str(comparison.before.get("right_if", "score>=0.5")).removeprefix("score")
+        result, right_if = graded.words, f" (right: {limit})"
     is_raw = conclusion.decision.deciding == "knowledge" and conclusion.decision.word == "FORGOT"
     of, guesses = ("of all", ", guesses too") if is_raw else ("of", "")
     flips = f"{count(group.forgotten)} {of} {count(group.n)} lost, {count(group.gained)} gained{guesses}{right_if}"
@@ -176,9 +174,8 @@ def _answers(comparison: Comparison, conclusion: Conclusion) -> str:
     if comparison.samples > 1:
         sentence += f", {comparison.samples} samples each"
     if graded is not None and not math.isnan(graded.sampling_share):
-        sentence += (
-            f"; more samples would narrow its interval by up to {100 * graded.narrower:.0f} %"
-        )
+        narrower = min(100 * graded.narrower, 95)
+        sentence += f" (more: up to {narrower:.0f} % narrower)"
     return sentence
 
 

@@ -1006,3 +1006,64 @@ def test_a_checkpoint_without_a_look_is_scored_on_the_items_of_its_run(
     )
     assert "checkpoint-3: no look of its own; it is scored on the items of its run" in shown.stderr
     assert shown.stdout.splitlines()[1:4] == whole
+
+
+def judged(path: Path, scores: list[Any], **columns: list[Any]) -> Path:
+    rows = [
+        {"item_id": f"q{row}", "correct": score, **{name: of[row] for name, of in columns.items()}}
+        for row, score in enumerate(scores)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_scores_are_compared_on_their_scale_and_the_next_command_keeps_it(tmp_path: Path) -> None:
+    before = judged(tmp_path / "a.jsonl", [9, 7, 5, 3] * 50)
+    after = judged(tmp_path / "b.jsonl", [5, 7, 5, 3] * 50)
+    options = ["--scale", "0,10", "--right-if", "score>=7"]
+    done = CliRunner().invoke(app, ["compare", str(before), str(after), *options])
+    shown = " ".join(done.output.split())
+    assert done.exit_code == 0
+    assert "50 of all 200 lost" in shown or "50 of 200 lost" in shown
+    assert "(right: >=7): score 0.60 -> 0.50, -0.10" in shown
+    assert "flips" in shown
+    assert "'score>=7' --scale 0,10" in shown
+    done = CliRunner().invoke(app, ["flips", str(before), str(after), *options, "--limit", "1"])
+    assert "49 more with --limit 0" in done.output
+    out = tmp_path / "a.parquet"
+    done = CliRunner().invoke(app, ["convert", str(before), *options, "-o", str(out)])
+    assert "200 rows, 50.0 % right" in done.output
+    done = CliRunner().invoke(app, ["compare", str(before), str(after)])
+    assert done.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--scale", "10"], "--scale 10"),
+        (["--scale", "1,0"], "--scale 1,0: scale: needed the lower end first"),
+        (["--right-if", "f1>=0.5"], "--right-if f1>=0.5: needed score>=NUMBER"),
+        (["--right-if", "score>=0.5", "--lower-is-better"], "needed score<=NUMBER"),
+        (["--unscored-if", "status"], "--unscored-if status: needed field=value"),
+    ],
+)
+def test_an_option_of_scores_that_cannot_be_read_is_wrong_usage(
+    tmp_path: Path, options: list[str], message: str
+) -> None:
+    path = judged(tmp_path / "a.jsonl", [0.5, 1])
+    done = CliRunner().invoke(app, ["compare", str(path), str(path), *options])
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.replace("│", " ").split())
+
+
+def test_attacks_that_succeed_are_losses(tmp_path: Path) -> None:
+    values = {"behaviour_1": [{"label": 0}], "behaviour_2": [{"label": 1}]}
+    path = tmp_path / "attacks.json"
+    path.write_text(json.dumps(values))
+    done = CliRunner().invoke(app, ["compare", str(path), str(path)])
+    assert "--lower-is-better says which value is right" in str(done.exception)
+    command = "--rows . --map item_id=key --map correct=label --lower-is-better -o"
+    out = tmp_path / "attacks.parquet"
+    done = CliRunner().invoke(app, ["convert", str(path), *command.split(), str(out)])
+    assert done.exit_code == 0, done.output
+    assert load_snapshot(out).table["correct"].to_pylist() == [True, False]

@@ -61,7 +61,7 @@ def test_the_mean_change_decides() -> None:
     assert found.claim.startswith("the mean score fell by about")
     shown = printed(table_of(comparison))
     assert "lost, " in shown
-    assert "(score>=0.5 is right)" in " ".join(shown.split())
+    assert "(right: >=0.5)" in " ".join(shown.split())
     means = [f"{side.floats('score').mean():.2f}" for side in (before, after)]
     assert f"score {' -> '.join(means)}, " in " ".join(shown.split())
     assert decide(compare(before=before, after=before)).answer != "FAIL"
@@ -87,7 +87,7 @@ def test_samples_are_averaged_over_items_and_their_part_is_said() -> None:
     # Nothing but sampling differs.
     assert found.sampling_share > 0.9
     assert (
-        f"more samples would narrow its interval by up to {100 * found.narrower:.0f} %"
+        f"4 samples each (more: up to {min(100 * found.narrower, 95):.0f} % narrower)"
         in " ".join(printed(table_of(comparison)).split())
     )
     assert right is not None

@@ -98,10 +98,6 @@ def test_grades_booleans_numbers_and_words_are_right_or_wrong(tmp_path: Path) ->
     ]
     assert found.table["correct"].to_pylist() == right
     assert found.floats("score")[:4].tolist() == [1.0, 0.0, 0.5, 0.0]
-    assert found.notes == (
-        "1 answers by match are no answer (N): wrong",
-        "1 answers by match are partly right (P): half a point each",
-    )
 
 
 def test_a_share_is_no_correctness(tmp_path: Path) -> None:

@@ -209,6 +209,23 @@ COMMANDS = dict(
 )
 
 
+GRADED: dict[str, Callable[[bool], dict[str, Any]]] = {
+    "verl": lambda right: {"output": "A", "gts": "A", "score": 1.0 if right else -1.0, "step": 5},
+    "TRL": lambda right: {"step": 10, "completion": "A", "accuracy_reward": 0.8 * right},
+    "ragas": lambda right: {"response": "A", "faithfulness": 0.9 if right else 0.2},
+    "MLflow": lambda right: {"outputs": "A", "answer_correctness/v1/score": 5 if right else 2},
+    "Phoenix": lambda right: {"output": "A", "label": "correct" if right else "incorrect"},
+    "SkyRL": lambda right: {"output_response": "A", "score": [0.0, 0.0, float(right)]},
+    "tau2-bench": lambda right: {
+        "reward_info": {"reward": float(right)},
+        "termination_reason": "user_stop",
+    },
+}
+"""What a row of each log of scores has besides its question."""
+ASKED = {"verl": "input", "TRL": "prompt", "ragas": "user_input", "MLflow": "inputs"}
+ASKED |= {"Phoenix": "input", "SkyRL": "input_prompt", "tau2-bench": "task_id"}
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_logs_of_rarely_met_tools_are_converted_by_the_documented_command(
     name: str, tmp_path: Path
@@ -220,7 +237,14 @@ def test_logs_of_rarely_met_tools_are_converted_by_the_documented_command(
         "Qwen2.5-Math": qwen_math,
     }
     file = tmp_path / "log.json"
+    if (tool := name.partition(",")[0]) in GRADED:
+        written[name] = lambda right: lines(
+            {ASKED[tool]: f"Q{n}?", **GRADED[tool](one)} for n, one in enumerate(right)
+        )
     file.write_text(written[name](RIGHT) if name in written else ungraded(name))
+    if name == "tau2-bench":
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        file.write_text(json.dumps({"simulations": rows}))
     with pytest.raises(SnapshotError, match="forgetwatch convert"):
         load_snapshot(file)
     run("convert", file, *COMMANDS[name].split(), "-o", tmp_path / "outcomes.parquet")

@@ -143,8 +143,7 @@ class Item:
         if self.prompt:
             return (
                 "an item without an answer is a passage, and a passage has no prompt, got "
-                f"{self.prompt!r:.80}; "
-                "give the answer, or an empty prompt"
+                f"{self.prompt!r:.80}; give the answer, or an empty prompt"
             )
         excluded = [name for name in _NOT_OF_PASSAGES if getattr(self, name)]
         excluded += ["rendering='chat'"] if self.rendering == "chat" else []
@@ -162,8 +161,7 @@ class Item:
         if not k and not all(isinstance(answer, str) for answer in answers):
             return (
                 f"choices is empty, so the answer must be text, got {self.answer!r}; give the "
-                "choices, or an open "
-                "answer with match"
+                "choices, or an open answer with match"
             )
         for answer in answers if k else ():
             if isinstance(answer, bool) or not isinstance(answer, int):

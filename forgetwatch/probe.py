@@ -43,7 +43,9 @@ _NEEDED: Final = "a probe in JSONL"
 _MOST_WRONG: Final = 5
 """Number of wrong lines after which reading stops."""
 
-_SETTINGS: Final = frozenset({"name", "canary", "plan", "scoring", "norm", "rendering", "decoding"})
+_SETTINGS: Final = frozenset(
+    {"name", "canary", "plan", "scoring", "norm", "rendering", "decoding", "may_chat"}
+)
 
 _LISTED: Final = re.compile(r"(?<!\w)A[.):]")
 _ENDS_IN_LETTER: Final = re.compile(r"(?<!\w)[A-Z][.)]{0,2}\s*\Z")
@@ -73,6 +75,8 @@ class Probe(Sequence[Item]):
         rendering: ``plain`` sends the same text to every model; ``chat`` wraps it in the
             tokenizer's chat template. Passages are always plain.
         decoding: Settings of generated answers; None if no answer is generated.
+        may_chat: True where nobody has named a rendering: open questions are asked in the chat
+            template if the base answers them there (`probes.open_rendering`).
         canary: A text by which the items can be found in training data, kept in the file; it
             changes no outcome.
         plan: How a table of questions was read, kept in the file; it changes no outcome.
@@ -89,6 +93,7 @@ class Probe(Sequence[Item]):
     decoding: Decoding | Mapping[str, Any] | None = None
     canary: str | None = None
     plan: str = ""
+    may_chat: bool = False
 
     def __post_init__(self) -> None:  # noqa: C901
         object.__setattr__(self, "items", tuple(self.items))
@@ -136,15 +141,13 @@ class Probe(Sequence[Item]):
         if self.decoding.samples > 1 and self.scoring != "generate":
             raise self._error(
                 f"{self.decoding.samples} samples of each answer need scoring='generate'; next "
-                "to scored choices an "
-                "answer is generated once"
+                "to scored choices an answer is generated once"
             )
         for item in self.items if self.decoding.check == "forced" else ():
             if isinstance(item, Item) and not item.choices and item.match in _NOT_FORCED:
                 raise self._error(
                     f"match {item.match!r} needs a generated output: its answer is not a text "
-                    "that a model would "
-                    "generate; take check='forced' out of decoding",
+                    "that a model would generate; take check='forced' out of decoding",
                     item,
                 )
 
@@ -194,8 +197,7 @@ class Probe(Sequence[Item]):
         if item.is_passage and self.scoring != "loglikelihood":
             raise self._error(
                 f"a passage needs scoring='loglikelihood', got {self.scoring!r}; put passages "
-                "into a probe of "
-                "their own",
+                "into a probe of their own",
                 item,
             )
         if self.rendering_of(item) == "plain":
@@ -212,9 +214,8 @@ class Probe(Sequence[Item]):
         if item.shots and not are_letters and not shows_letters:
             raise self._error(
                 "its worked examples (shots) end in the text of an option, and "
-                f"scoring={self.scoring!r} needs letters "
-                "of listed options; use scoring='loglikelihood', or leave shots out and add "
-                "examples with few_shot",
+                f"scoring={self.scoring!r} needs letters of listed options; use "
+                "scoring='loglikelihood', or leave shots out and add examples with few_shot",
                 item,
             )
         if len(item.choices) > len(LETTERS):
@@ -278,7 +279,7 @@ class Probe(Sequence[Item]):
         """Probe as JSONL: a header line, then an item per line."""
         kept = {
             name: value for name, value in (("canary", self.canary), ("plan", self.plan)) if value
-        }
+        } | ({"may_chat": True} if self.may_chat else {})
         lines = [
             json.dumps({_HEADER: {"name": self.name, **kept, **self.settings}}, ensure_ascii=False)
         ]
@@ -353,6 +354,8 @@ def _parse(path: Path, text: str, settings: Mapping[str, Any]) -> Probe:  # noqa
     # The header's norm belongs to the header's scoring; another scoring takes the default.
     if "scoring" in settings and "norm" not in settings:
         header.pop("norm", None)
+    if "rendering" in settings:
+        header.pop("may_chat", None)
     try:
         return Probe(items, **{**header, **settings})
     except ProbeError as error:

@@ -123,9 +123,8 @@ def _check_values(table: pa.Table, name: str, range_: _Range) -> None:
         if value == np.inf and name in ("choice_logprobs", "choice_priors"):
             raise SnapshotError(
                 f"{_place(table, rows[outside[0]])}: {name} has plus infinity, and a "
-                "log-likelihood is finite or minus "
-                "infinity (a token that was ruled out); leave the item's list empty if it was "
-                "not measured"
+                "log-likelihood is finite or minus infinity (a token that was ruled out); leave "
+                "the item's list empty if it was not measured"
             )
         likely = value <= range_.likely_to and (value > range_.high or name in ("sample", "margin"))
         remedy = f"; {range_.remedy}" if range_.remedy and likely else ""
@@ -149,8 +148,7 @@ def _check_number(table: pa.Table, name: str, k: NDArray[np.float64]) -> None:
         row = unlike[0]
         raise SnapshotError(
             f"{_place(table, row)}: needed one value of {name} for each of the {k[row]:g} "
-            "options, got "
-            f"{length[row]:g}; correct k or the list, or leave the list empty"
+            f"options, got {length[row]:g}; correct k or the list, or leave the list empty"
         )
 
 
@@ -172,8 +170,7 @@ def _check_options(table: pa.Table, name: str, k: NDArray[np.float64]) -> None:
         condition = ", each once" if name == "golds" else ""
         raise SnapshotError(
             f"{_place(table, row)}: needed {options} as {name}{condition}, got "
-            f"{table[name][row].as_py()}; options are "
-            "numbered from 0"
+            f"{table[name][row].as_py()}; options are numbered from 0"
         )
 
 

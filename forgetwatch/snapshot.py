@@ -215,10 +215,8 @@ class Snapshot:
             row = int(np.setdiff1d(np.arange(len(keys)), first_rows)[0])
             raise SnapshotError(
                 f"item_id {self.texts('item_id')[row]!r} is twice in task "
-                f"{self.texts('task')[row]!r} "
-                f"(again in row {row + 1}); ids must be unique within a task (number several "
-                "answers to one item in "
-                "the column sample)"
+                f"{self.texts('task')[row]!r} (again in row {row + 1}); ids must be unique within "
+                "a task (number several answers to one item in the column sample)"
             )
         check_ranges(self.table, logprobs=False)
 

@@ -102,8 +102,7 @@ class Wording:
         if self.frame != self.frame.rstrip():
             raise ProbeError(
                 f"wording {self.name!r}: its frame ends in a space, which would change the "
-                "tokens of the options; "
-                "options begin with the space themselves"
+                "tokens of the options; options begin with the space themselves"
             )
 
     def asks(self, prompt: str, shots: str = "") -> tuple[str, str] | None:

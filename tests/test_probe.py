@@ -190,7 +190,7 @@ def test_a_file_without_header_is_named_after_itself(tmp_path: Path) -> None:
         ),
         (
             '{"forgetwatch_probe": {"speed": 1}}\n{"id": "1", "task": "t", "prompt": "", "answer": "a"}',
-            "unknown setting 'speed'; a probe has canary, decoding, name, norm, plan, rendering, scoring",
+            "unknown setting 'speed'; a probe has canary, decoding, may_chat, name, norm, plan, rendering, scoring",
         ),
     ],
 )

@@ -295,8 +295,7 @@ def check_output(
     if not _is_own(path, kind or what):
         raise SnapshotError(
             f"{path}: there is a file that is not {what} of forgetwatch{kind and f' ({kind})'}; "
-            "move it away, or give "
-            "another name"
+            "move it away, or give another name"
         )
 
 

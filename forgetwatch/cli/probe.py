@@ -10,10 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import numpy as np
 import typer
 
 from forgetwatch.cli.options import check_output, item_option
 from forgetwatch.cli.output import echo, print_hanging, print_text
+from forgetwatch.cli.resolve import resolve
 from forgetwatch.errors import ProbeError, some_of
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.probe import Norm, Probe
@@ -25,9 +27,13 @@ from forgetwatch.probes.overlap import overlap, training_text
 from forgetwatch.probes.question_table import probe_from
 from forgetwatch.probes.row_files import SUFFIXES, training_texts
 from forgetwatch.probes.shipped_probes import LADDER, split_halves
-from forgetwatch.text import fit
+from forgetwatch.text import fit, one_line
 
 PROBLEMS = 1
+
+_ASKED: Final = 16
+"""Questions that `probe check --model` asks."""
+_ANSWERS_SHOWN: Final = 4
 
 probe_app = typer.Typer(
     no_args_is_help=True,
@@ -209,6 +215,10 @@ def check_command(
     seconds: Annotated[
         float | None, _check_option(min=0, help="Time limit for reading training rows.")
     ] = None,
+    model: Annotated[
+        str | None,
+        _check_option(help="Model that answers 16 of the questions, four of them shown."),
+    ] = None,
     strict: Annotated[
         bool, _check_option("--strict", help="Exit with status 1 if a fault is found.")
     ] = False,
@@ -239,6 +249,8 @@ def check_command(
         print_hanging(f"{'!' if is_trained_on else ' '} training data   {overlaps.sentence}")
         for task, item, row in overlaps.examples:
             print_hanging(f"    {task} {item}: row {row:,}")
+    if model is not None:
+        _show_answers(probe.head(_ASKED), model)
     wrong = sum(finding.wrong for finding in findings) + is_trained_on
     print_text(
         f"{wrong} kind{'s' if wrong > 1 else ''} of fault" if wrong else "no fault found",
@@ -246,6 +258,23 @@ def check_command(
     )
     if strict and wrong:
         raise typer.Exit(PROBLEMS)
+
+
+def _show_answers(probe: Probe, model: str) -> None:
+    snapshot = resolve(model, probe)
+    right = snapshot.floats("correct")
+    print_text(f"  {model} answers {np.nansum(right):.0f} of {len(probe)} right")
+    columns = (snapshot.texts("output"), snapshot.ints("chosen"), snapshot.texts("outcome"))
+    answered = list(zip(probe, right, *columns, strict=False))
+    for item, correct, output, chosen, outcome in answered[:_ANSWERS_SHOWN]:
+        answers = [
+            item.choices[int(index)].strip() if item.choices else index for index in item.answers
+        ]
+        option = item.choices[chosen].strip() if item.choices and chosen >= 0 else None
+        grade = {1.0: "right", 0.0: f"wrong ({outcome})"}.get(correct, outcome)
+        print_hanging(f"  asked     {one_line(training_text(item.prompt))}")
+        print_hanging(f"  answered  {one_line(str(option if output is None else output)) or '-'}")
+        print_hanging(f"  {grade}; wanted {' | '.join(map(str, answers))}")
 
 
 def _load(name: str, **settings: Any) -> Probe:
@@ -274,7 +303,6 @@ def _columns(options: Iterable[str]) -> dict[str, str | list[str]]:
 _CHOOSERS = (
     "position",
     "longest option",
-    "negative option",
     "no question",
     "option mass",
     "sure and wrong",

@@ -16,6 +16,7 @@ from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.probes.ladder import described_levels, is_pool
 from forgetwatch.probes.named import fitted as probe_fitted
+from forgetwatch.probes.open_rendering import as_measured, rendered
 from forgetwatch.probes.row_files import SUFFIXES
 from forgetwatch.readers.log import QuestionStore, QuestionText
 from forgetwatch.readers.outcomes import is_outcomes, load_snapshot
@@ -196,7 +197,7 @@ def resolve(
 
 
 def fitted(probe: Probe, base: str, *, loading: Loading = Loading(), run: str | Path = "") -> Probe:
-    """Choose the levels of a ladder; any other probe is unchanged.
+    """Choose the levels of a ladder, and the rendering of open questions.
 
     Args:
         probe: The probe.
@@ -207,9 +208,17 @@ def fitted(probe: Probe, base: str, *, loading: Loading = Loading(), run: str | 
     Raises:
         ProbeError: If outcomes are given that were measured with another probe.
     """
+    of_run = run_probe(run) if run and is_run_folder(run) else None
+    if probe.may_chat:
+        of_base = read_outcomes(Path(base)).meta.get("probe") if is_outcomes(base) else None
+        measured = (of_base or {}).get("fingerprint") if of_run is None else of_run.fingerprint
+        probe = as_measured(probe, measured)
+        if probe.may_chat and of_base is None:
+            probe, line = rendered(probe, lambda tried: resolve(base, tried, loading=loading))
+            if line:
+                echo(line, err=True)
     if not is_pool(probe):
         return probe
-    of_run = run_probe(run) if run and is_run_folder(run) else None
     earlier = "" if of_run is None else of_run.name
     if not described_levels(earlier) and is_outcomes(base):
         earlier = str((read_outcomes(Path(base)).meta.get("probe") or {}).get("name"))

@@ -102,15 +102,13 @@ def study_command(  # noqa: C901
     if with_findings and not plan.asks_for_findings:
         raise StudyError(
             f"{study}: --findings needs what a stage does (kind: continual-pretraining, "
-            "from-base or from-instruct), "
-            "or a merge as a side"
+            "from-base or from-instruct), or a merge as a side"
         )
     folder = output or study.parent / (re.sub(r"[^\w.-]+", "-", plan.name).strip("-.") or "study")
     if folder.suffix in _FORMATS:
         raise StudyError(
             f"{folder}: needed a folder, which holds the page and tables, and this is "
-            "the name of a file; "
-            "name a folder with --output"
+            "the name of a file; name a folder with --output"
         )
     check_study(folder)
     is_scored = any(map(is_model, plan.sources))

@@ -69,8 +69,7 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
         if name in probe_before and name in probe_after and probe_before[name] != probe_after[name]:
             raise MismatchError(
                 f"{before.label} was scored with {name} {probe_before[name]!r} and "
-                f"{after.label} with "
-                f"{probe_after[name]!r}; score both with the same probe{remedy}"
+                f"{after.label} with {probe_after[name]!r}; score both with the same probe{remedy}"
             )
 
 
@@ -83,8 +82,7 @@ def _check_norms(before: Snapshot, after: Snapshot) -> None:
     ]:
         raise MismatchError(
             f"{before.label} was decided by the norm {norms_before[unlike[0]]!r} and "
-            f"{after.label} by {norms_after[unlike[0]]!r}; "
-            "score both with the same probe"
+            f"{after.label} by {norms_after[unlike[0]]!r}; score both with the same probe"
         )
 
 
@@ -95,10 +93,8 @@ def _check_rules(before: Snapshot, after: Snapshot) -> None:
     if rules[0] != rules[1]:  # the wider reason, if there is one
         raise MismatchError(
             f"the generated answers of {before.label} were graded by version {rules[0]} of the "
-            "grading rules and those "
-            f"of {after.label} by version {rules[1]}, which grade some answers otherwise; score "
-            "both sides with the "
-            "same version of forgetwatch"
+            f"grading rules and those of {after.label} by version {rules[1]}, which grade some "
+            "answers otherwise; score both sides with the same version of forgetwatch"
         )
 
 
@@ -136,8 +132,7 @@ def _check_metrics(before: Snapshot, after: Snapshot) -> None:
         if len(names) > 1 or len(filters) > 1:
             raise MismatchError(
                 f"task {task!r}: {before.label} is graded by {metrics[0]} and {after.label} by "
-                f"{metrics[1]}; name a "
-                "metric that both have with --metric"
+                f"{metrics[1]}; name a metric that both have with --metric"
             )
 
 
@@ -243,8 +238,7 @@ def check_pairing(
     if is_unlike and not (has_scores and len(paired) == 1):  # the mean score takes all there are
         raise MismatchError(
             f"{names} have unlike samples: {' and '.join(map(str, counts))} per item; compare "
-            "equal numbers, or the "
-            "first of each with --samples first"
+            "equal numbers, or the first of each with --samples first"
         )
     probes = {str((side.meta.get("probe") or {}).get("name")) for side in (before, after)}
     ladders = len(probes) > 1 and all(re.match(r"ladder-[1-8]{10}\b", name) for name in probes)
@@ -263,10 +257,8 @@ def check_pairing(
         differs = f" ({spelling})"
     raise MismatchError(
         f"{names} are not outcomes on the same items: {len(pairing.only_before):,} items before "
-        "and "
-        f"{len(pairing.only_after):,} after have no partner{differs}; compare the "
-        f"{len(np.unique(pairing.item)):,} "
-        "that both have with --on-mismatch intersect"
+        f"and {len(pairing.only_after):,} after have no partner{differs}; compare the "
+        f"{len(np.unique(pairing.item)):,} that both have with --on-mismatch intersect"
     )
 
 
@@ -297,8 +289,7 @@ def _unlike_wordings(before: Snapshot, after: Snapshot, pairing: Pairing) -> str
     wording_before, wording_after = unlike[0]
     return (
         f"were asked {len(unlike):,} questions in other words, such as in the wordings "
-        f"{wording_before!r} and {wording_after!r}; score "
-        "both sides with the same probe"
+        f"{wording_before!r} and {wording_after!r}; score both sides with the same probe"
     )
 
 
@@ -311,12 +302,10 @@ def check_options(before: Snapshot, after: Snapshot, pairing: Pairing) -> None:
         row = int(pairing.before[pair_index])
         raise MismatchError(
             f"item {before.texts('item_id')[row]!r} of task {before.texts('task')[row]!r} has "
-            f"{k_before[pair_index]} "
-            f"options in {before.label} and {k_after[pair_index]} in {after.label}, with equal "
-            "content hashes "
-            f"({len(np.unique(pairing.item[unlike])):,} such items); needed the same options on "
-            "both sides: correct "
-            "the column k, or score both in the same way"
+            f"{k_before[pair_index]} options in {before.label} and {k_after[pair_index]} in "
+            f"{after.label}, with equal content hashes ({len(np.unique(pairing.item[unlike])):,} "
+            "such items); needed the same options on both sides: correct the column k, or score "
+            "both in the same way"
         )
 
 
@@ -338,9 +327,8 @@ def check_prompts(
         ]
         raise MismatchError(
             f"the prompts of {differs:,} of {items:,} items differ between {rendered[0]} and "
-            f"{rendered[1]}: what looks "
-            "like forgetting may be the format; score both in the same way, or pass "
-            "--allow-prompt-mismatch to compare"
+            f"{rendered[1]}: what looks like forgetting may be the format; score both in the same "
+            "way, or pass --allow-prompt-mismatch to compare"
         )
     return differs
 
@@ -388,8 +376,7 @@ def repeated_prompts(snapshot: Snapshot) -> str:
     names = [repr(name) for name in snapshot.texts("item_id")[np.sort(rows[first_rows[repeated]])]]
     return (
         f"{len(names):,} items have the token ids of another one, such as "
-        f"{' and '.join(names[:2])}: the model "
-        "cannot tell them apart"
+        f"{' and '.join(names[:2])}: the model cannot tell them apart"
     )
 
 
@@ -413,8 +400,7 @@ def align_repeat(
     if None not in steps and steps[0] != steps[1]:
         raise MismatchError(
             f"the null was measured at step {steps[1]}, and {before.label} at step {steps[0]}; "
-            "the null is the same "
-            "weights measured again"
+            "the null is the same weights measured again"
         )
     differs = (
         [f"the null names another model, {models[1]}"]

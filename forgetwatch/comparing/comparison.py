@@ -370,8 +370,7 @@ def _pairing_notes(before: Snapshot, after: Snapshot, pairing: Pairing) -> list[
     if pairing.by_id:
         notes.append(
             f"paired by task and item_id alone: {pairing.by_id:,} items; without content hashes "
-            "nothing guarantees "
-            "that the questions are the same"
+            "nothing guarantees that the questions are the same"
         )
     if source_differs := prompt_differences(before, after, pairing, "source_prompt_hash"):
         notes.append(f"prompts that differ by their own tool's hash: {source_differs:,}")
@@ -397,8 +396,7 @@ def _known_notes(paired: AlignedPairs) -> list[str]:
     if (known_items := count_known(items, samples=paired.samples)) is None:
         return [
             "known and lost is not counted: no question has two wrong options, and a confident "
-            "answer among two "
-            "options shows nothing"
+            "answer among two options shows nothing"
         ]
     notes = []
     if known_items.why_no_net is not None:
@@ -422,8 +420,7 @@ def _margin_notes(paired: AlignedPairs) -> list[str]:
         return []
     return [
         f"the option scores of {of:,} of {among:,} items did not decide their outcome, and are "
-        "left out of the "
-        "estimate of the net change, of known and lost, and of the log score"
+        "left out of the estimate of the net change, of known and lost, and of the log score"
     ]
 
 

@@ -143,16 +143,14 @@ def _check_order(runs: Sequence[StoredRun]) -> list[str]:
             if ids[later] in before[earlier]:
                 raise MismatchError(
                     f"{names[earlier]} continues the model of {names[later]}; give the stages "
-                    "in the order of the "
-                    "training"
+                    "in the order of the training"
                 )
         earlier = later - 1
         lineage = stored_lineage(runs[later].described)
         if lineage and ids[earlier] not in before[later]:
             raise MismatchError(
                 f"{names[later]} continues the model of {lineage[-1].name}, and not that of "
-                f"{names[earlier]}; give the "
-                "stages of one model"
+                f"{names[earlier]}; give the stages of one model"
             )
         if lineage and lineage[-1].run != ids[earlier]:
             left_out = [stage.name for stage in lineage[before[later].index(ids[earlier]) + 1 :]]
@@ -164,8 +162,7 @@ def _check_order(runs: Sequence[StoredRun]) -> list[str]:
         if len(ways) == 2 and ways[0] != ways[1]:
             raise MismatchError(
                 f"{names[earlier]} and {names[later]} generated their answers in unlike ways "
-                "(the probe's decoding: "
-                f"{ways[0]}, then {ways[1]}); give stages of one probe"
+                f"(the probe's decoding: {ways[0]}, then {ways[1]}); give stages of one probe"
             )
         if problem := check_one_model(runs[earlier].described.model, runs[later].described.model):
             raise MismatchError(
@@ -222,7 +219,6 @@ def _stage_notes(runs: Sequence[StoredRun]) -> list[str]:
     ]:
         notes.append(
             "the drift of later stages is from the start of each, and is not shown here; "
-            "`forgetwatch report` of "
-            f"{' or '.join(with_drift)} alone shows it"
+            f"`forgetwatch report` of {' or '.join(with_drift)} alone shows it"
         )
     return notes

@@ -82,8 +82,7 @@ class Subset:
         if type(items) is not int or type(total) is not int:
             raise SnapshotError(
                 "the metadata of a look must name its items and those of its probe as whole "
-                "numbers, got "
-                f"items {items!r} of {total!r}"
+                f"numbers, got items {items!r} of {total!r}"
             )
         return cls(items=items, total=total, missing_categories=missing)
 

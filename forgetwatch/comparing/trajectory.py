@@ -167,11 +167,9 @@ class Alarm:
         if self.kind == "known" and known_items is not None:
             return f"{verdict} at step {self.step}, known: {known_items.known_lost:g} of {known_items.known:g} lost"
         return (
-            f"{verdict} at step {self.step}, {self.group.name}: {self.group.forgotten:g} "
-            "forgotten and "
-            f"{self.group.gained:g} gained of {self.group.n:g}, p {self.p_value:.2g} by "
-            f"{self.by}, alarm at "
-            f"{self.alarm_level:.2g}"
+            f"{verdict} at step {self.step}, {self.group.name}: {self.group.forgotten:g} forgotten "
+            f"and {self.group.gained:g} gained of {self.group.n:g}, p {self.p_value:.2g} by "
+            f"{self.by}, alarm at {self.alarm_level:.2g}"
         )
 
 

@@ -267,8 +267,7 @@ def _csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             if None in row:
                 raise SnapshotError(
                     f"{path}, line {reader.line_num}: more cells than the {len(names)} columns; "
-                    "put cells that hold "
-                    "the separator in quotes"
+                    "put cells that hold the separator in quotes"
                 )
             yield f"line {reader.line_num}", row
     except csv.Error as error:

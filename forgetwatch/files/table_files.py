@@ -244,8 +244,7 @@ def read_table(
         format_found = meta.get("format") if isinstance(meta, dict) else meta
         raise SnapshotError(
             f"{path}: its format is {format_found!r:.80}, this version reads {format!r}; "
-            "another version of "
-            "forgetwatch wrote it, or it is damaged: measure the model again"
+            "another version of forgetwatch wrote it, or it is damaged: measure the model again"
         )
     for name in schema.names:
         if name in optional and name not in names:

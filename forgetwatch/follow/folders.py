@@ -569,8 +569,7 @@ def lost_base(path: Path) -> str:
         return ""
     return (
         f"is an adapter of {missing}, which is not there; put it back, or name the present "
-        "place of that model in "
-        "adapter_config.json (base_model_name_or_path)"
+        "place of that model in adapter_config.json (base_model_name_or_path)"
     )
 
 

@@ -576,10 +576,9 @@ class Follower:
             for metadata in earlier
         ):
             raise _FollowError(
-                f"{checkpoint.name} is an adapter of {base['model']}, which has other weights "
-                "now than under the looks "
-                f"in {self.run.folder.path}; start again: they are moved aside, and the "
-                "follower begins anew"
+                f"{checkpoint.name} is an adapter of {base['model']}, which has other weights now "
+                f"than under the looks in {self.run.folder.path}; start again: they are moved "
+                "aside, and the follower begins anew"
             )
 
     def _judge(self, look: Look) -> None:

@@ -27,39 +27,29 @@ LANGUAGES: Final = ("en", "de", "fr", "es", "it", "ru", "zh", "ar")
 _SMALL: Final = {
     "en": "the a an of and to in is are was were that this it its for with as on by from you your have has had not "
     "be been they their there what which when where who how can will would should at or if but "
-    "than then so "
-    "also more most he she her his him we our us i my me one some any all every no into over "
-    "out up about "
-    "because",
+    "than then so also more most he she her his him we our us i my me one some any all every no "
+    "into over out up about because",
     "de": "der die das und ist sind war nicht ein eine einen einem einer eines in mit auf für von zu zum zur den "
     "dem des im am um es sie er wir ich du auch als wie bei nach aus oder aber wenn man wird "
-    "werden kann hat "
-    "haben sich dass noch nur durch so uns mir mich ihr ihre ihrem sein seine weil diese dieser "
-    "dieses mehr "
-    "alle über unter",
+    "werden kann hat haben sich dass noch nur durch so uns mir mich ihr ihre ihrem sein seine "
+    "weil diese dieser dieses mehr alle über unter",
     "fr": "le la les des du de un une et a est sont était dans pour que qui avec sur par pas ne ce cette ces il "
-    "elle ils nous vous je tu on au aux plus ou mais comme être avoir sa son ses leur leurs se "
-    "en à y où car "
-    "très aussi si c l d j qu n s m mon ma mes ton ta tes tous tout toute lui parce quand "
-    "jour nuit temps vie ans maison eau semaine manière partie gens bien peut fait",
+    "elle ils nous vous je tu on au aux plus ou mais comme être avoir sa son ses leur leurs se en "
+    "à y où car très aussi si c l d j qu n s m mon ma mes ton ta tes tous tout toute lui parce "
+    "quand jour nuit temps vie ans maison eau semaine manière partie gens bien peut fait",
     "es": "el la los las de del un una unos unas y a es son era en con por para que no se lo su sus al más como "
     "pero o este esta está están hay ser muy también cuando yo tú él ella nos mi mis me te si "
-    "porque sobre "
-    "entre desde hasta donde todo todos ya había estaba fue le les esa ese eso esos esas tan "
-    "tiene hace así "
-    "dos cada otro otra ni gusta "
-    "día noche tiempo vida años casa agua semana manera parte gente bien mejor puede",
+    "porque sobre entre desde hasta donde todo todos ya había estaba fue le les esa ese eso esos "
+    "esas tan tiene hace así dos cada otro otra ni gusta día noche tiempo vida años casa agua "
+    "semana manera parte gente bien mejor puede",
     "it": "il lo la gli i le di del della dei delle degli dello un una uno e a è sono era in con per che non si al "
-    "alla alle da dal dalla nel nella su sul sulla come ma o più questo questa anche molto io "
-    "tu lui lei noi "
-    "mi ci ho ha hanno se l perché quando già stato suo sua suoi ogni dopo prima così fare due "
-    "altro altra "
-    "tra mai sempre "
-    "giorno notte tempo vita anni casa acqua settimana modo parte gente bene può",
+    "alla alle da dal dalla nel nella su sul sulla come ma o più questo questa anche molto io tu "
+    "lui lei noi mi ci ho ha hanno se l perché quando già stato suo sua suoi ogni dopo prima così "
+    "fare due altro altra tra mai sempre giorno notte tempo vita anni casa acqua settimana modo "
+    "parte gente bene può",
     "pt": "o a os as da das do dos de um uma e é são em no na nos nas com por para que não se ao à mais como mas ou "
     "este esta isso ele ela eles você eu muito também quando foi ser está pelo pela seu sua às "
-    "meu minha já "
-    "dia noite tempo vida anos casa água semana maneira parte gente bem pode",
+    "meu minha já dia noite tempo vida anos casa água semana maneira parte gente bem pode",
     "nl": "de het een en in is zijn was van op met voor dat die niet aan te er ook als maar om bij naar uit door je "
     "ik hij zij we wij deze dit kan worden wordt heeft hebben nog wel",
 }

@@ -38,8 +38,7 @@ WORDS: Final = {
 
 _CONDITION: Final = re.compile(r"(?:score)?([<>])(=?)(-?\d+(?:\.\d+)?)")
 _BROKEN: Final = {
-    "status": {"error", "errored", "crashed", "infrastructure_error"},
-    "termination_reason": {"infrastructure_error", "error"},
+    name: {"error", "infrastructure_error"} for name in ("status", "termination_reason")
 }
 """Values of usual fields that say that a run broke: it is unscored."""
 

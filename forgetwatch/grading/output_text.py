@@ -81,7 +81,7 @@ _INVISIBLE: Final = dict.fromkeys(
 
 _MARKS: Final = (
     {ord(c): ":" for c in "∶꞉ː˸"}
-    | {ord(c): "-" for c in "−﹣－‐‑⁃"}
+    | {ord(c): "-" for c in "−﹣－‐‑‒–⁃"}
     | {0x066A: "%", 0x066B: ".", 0x066C: ","}  # as Arabic writes numbers
 )
 

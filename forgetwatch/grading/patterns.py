@@ -53,6 +53,9 @@ def match_exact(body: str, answers: Sequence[str], *, case: bool) -> tuple[Extra
     return Extracted(text=output, form=form, settled=right and body[-1:].isspace()), right
 
 
+_OPPOSITE: Final = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
+
+
 def match_contained(body: str, answers: Sequence[str]) -> tuple[Extracted, bool]:
     """Does the end of the output contain an answer?
 
@@ -62,8 +65,10 @@ def match_contained(body: str, answers: Sequence[str]) -> tuple[Extracted, bool]
     """
     if not body.strip():
         return NOTHING, False
-    undecided = ""
+    undecided, first_word = "", regex.match(r"\W*(\w*)", body.casefold())
     for answer in answers:
+        if first_word and _OPPOSITE.get(answer.casefold()) == first_word[1]:
+            continue  # "Yes, no doubt about it" is no "no"
         occurrences, size = _found(body, answer)
         if certain := [occurrence.end for occurrence in occurrences if occurrence.certain]:
             return Extracted(
@@ -159,8 +164,7 @@ def check_pattern(pattern: str) -> regex.Pattern[str]:
     if (parts := _expanded(pattern)) > _EXPANDED:
         raise ProbeError(
             f"regular expression {excerpt}: it has {parts:.0e} parts with its counts written out, "
-            "needed at most "
-            f"{_EXPANDED:,}; write smaller counts, or '*' in place of a count"
+            f"needed at most {_EXPANDED:,}; write smaller counts, or '*' in place of a count"
         )
     if _RECURSION.search(pattern):
         raise ProbeError(

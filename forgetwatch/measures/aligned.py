@@ -461,7 +461,7 @@ def _asked_often(snapshot: Snapshot) -> Bools:
     # Most questions of a file have several ids: answers to one question, numbered one by one.
     question = codes(snapshot.table["task"], snapshot.table["content_hash"])
     firsts = np.unique(item_codes(snapshot), return_index=True)[1]
-    times = np.bincount(question[firsts])[question]
+    times = np.bincount(question[firsts], minlength=len(question))[question]
     several = (times > 1) & np.asarray(snapshot.table["content_hash"].is_valid())
     return several if 2 * several.sum() > len(several) else np.zeros(len(several), bool)
 

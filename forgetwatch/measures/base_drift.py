@@ -250,9 +250,8 @@ def _beginning(drift: LookDrift) -> str:
         where = "in how they begin: another form is taking over"
     return (
         f" By the likeliest first tokens {_share(kept)} of its answers still begin as at the "
-        f"start; {100 * share:.0f} "
-        f"% of the change is at that token (an even one would put {100 * even:.0f} % there), so "
-        f"it is {where}."
+        f"start; {100 * share:.0f} % of the change is at that token (an even one would put "
+        f"{100 * even:.0f} % there), so it is {where}."
     )
 
 

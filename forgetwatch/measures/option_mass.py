@@ -66,8 +66,7 @@ def _sentence(changes: MassChanges) -> str:
     why = f" {_MODES[mode]}" if mode is not None else ""
     return (
         f"{of} lost{why} (the options together {_moved(mass.mean)}{inside}, the right one among "
-        "them "
-        f"{_moved(conditional.mean)})."
+        f"them {_moved(conditional.mean)})."
     )
 
 
@@ -84,8 +83,7 @@ MASS: Final = GroupMeasure[MassChanges](
         "The mass is the log probability that the model says any of the options at all; it "
         "falls with another format. "
         "Within the options counts the right one's share; among the forgotten it has fallen by "
-        "selection. Changes are "
-        "means in nats a question; one nat is a factor of 2.7."
+        "selection. Changes are means in nats a question; one nat is a factor of 2.7."
     ),
     of=_of,
     sentence=_sentence,

@@ -116,10 +116,9 @@ class Again:
         by_wording = ", ".join(f"{name} {count(lost)}" for name, lost in self.by_wording.items())
         return (
             f"of {count(counts.lost)} clearly known answers that were lost, "
-            f"{count(counts.lost_elsewhere)} are lost in "
-            f"every wording ({by_wording}), and {count(still)} are right in every other one; of "
-            f"{count(counts.kept)} kept "
-            f"ones {count(counts.kept_elsewhere)} are lost in every other "
+            f"{count(counts.lost_elsewhere)} are lost in every wording ({by_wording}), and "
+            f"{count(still)} are right in every other one; of {count(counts.kept)} kept ones "
+            f"{count(counts.kept_elsewhere)} are lost in every other "
             f"wording{'' if math.isnan(low) else beyond}"
         )
 

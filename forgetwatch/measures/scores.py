@@ -40,10 +40,8 @@ PASSAGES: Final = GroupMeasure[BitsPerByte](
     title="Passages: what it can still predict",
     about=(
         "A passage is a text without a question. Bits per byte is the number of bits that the "
-        "model needs to predict "
-        "a byte, given all before it: higher is worse. No answer is right or wrong here, and "
-        "nothing flips. Brackets "
-        "hold 95 % intervals, passages as observations."
+        "model needs to predict a byte, given all before it: higher is worse. No answer is right "
+        "or wrong here, and nothing flips. Brackets hold 95 % intervals, passages as observations."
     ),
     of=_of_passages,
     quantities=(

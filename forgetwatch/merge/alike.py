@@ -86,14 +86,12 @@ def check_alike(a: str, b: str, *, loading: Loading = Loading()) -> None:
         unlike = min(words.items() ^ other_words.items())[0]
         raise ScoringError(
             f"{a} and {b} have unlike vocabularies: {len(words):,} and {len(other_words):,} "
-            f"tokens, {unlike!r:.40} is "
-            "not the same in both; needed the same tokenizer"
+            f"tokens, {unlike!r:.40} is not the same in both; needed the same tokenizer"
         )
     if differ := [name for name in rules if rules[name] != other_rules[name]]:
         raise ScoringError(
             f"{a} and {b}: their tokenizers have the same vocabulary, and differ in their "
-            f"{differ[0]}; needed the same "
-            "tokenizer"
+            f"{differ[0]}; needed the same tokenizer"
         )
 
 

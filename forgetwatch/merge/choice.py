@@ -80,8 +80,7 @@ class Choice:
         if self.alpha is None:
             return (
                 f"no alpha that was tried {limit} without being FORGOT: {self.smallest:g} keeps "
-                f"{self.chosen}; "
-                "try smaller ones with --alpha, or ask for less with --keep-known"
+                f"{self.chosen}; try smaller ones with --alpha, or ask for less with --keep-known"
             )
         sentence = (
             f"alpha {self.alpha:g} is the largest that {limit} and is not FORGOT: {self.chosen}"

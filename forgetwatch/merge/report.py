@@ -166,8 +166,7 @@ def merge_words(sweep: MergeSweep) -> list[str]:
     a, b = sweep.ends
     words = [
         f"Alpha is the share of {b}: 0 is {a}, 1 is {b}. Lost and gained count questions, "
-        "against the model that heads "
-        "the columns; brackets hold 95 % intervals.",
+        "against the model that heads the columns; brackets hold 95 % intervals.",
         "The table prefers no point. One that looks best among several owes a part of that to "
         "chance, the more so the "
         "more points there are: its numbers on a probe on which nothing was chosen do not.",
@@ -177,8 +176,7 @@ def merge_words(sweep: MergeSweep) -> list[str]:
     if sweep.targets:
         words.append(
             f"{_FRONT} The front: no other point is at least as good in both what is kept of "
-            f"{a} on "
-            f"{sweep.chosen_on.probe} and the target, and better in one."
+            f"{a} on {sweep.chosen_on.probe} and the target, and better in one."
         )
     return words
 

@@ -170,8 +170,7 @@ def run_sweep(
         if not compare(before=before, after=after).all.n:
             raise ScoringError(
                 f"{each_probe.name}: needed a probe with answers that can be right or wrong, "
-                "got none "
-                "scored"
+                "got none scored"
             )
     table: Target | None = None
     if isinstance(target, str):

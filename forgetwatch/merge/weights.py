@@ -72,8 +72,7 @@ _VERSION: Final = 2
 
 _REMEDY: Final = (
     "merge it into its base first (PeftModel.from_pretrained(base, "
-    "adapter).merge_and_unload().save_pretrained(NEW)) "
-    "and give NEW as B"
+    "adapter).merge_and_unload().save_pretrained(NEW)) and give NEW as B"
 )
 
 
@@ -169,8 +168,7 @@ class ModelPair:
         if _is_tied(model_a) != _is_tied(second):
             raise ScoringError(
                 f"{self.a} and {self.b}: the head is tied to the embedding in one of them only; "
-                "needed two models "
-                "whose heads are tied, or two with a head of their own"
+                "needed two models whose heads are tied, or two with a head of their own"
             )
         for name, (x, y) in (
             tensors := {name: (sides[0][name], sides[1][name]) for name in sides[1]}
@@ -194,8 +192,7 @@ class ModelPair:
         if needed > (free := _free_memory()):
             raise ScoringError(
                 f"{self.a} and {self.b}: merging in memory needs {needed / 2**30:,.2f} GiB, and "
-                f"{free / 2**30:,.2f} "
-                "GiB are free; take a machine with more memory, or adapters"
+                f"{free / 2**30:,.2f} GiB are free; take a machine with more memory, or adapters"
             )
 
     def _check_tensors(self, name: str, x: Tensor, y: Tensor) -> None:

@@ -229,8 +229,7 @@ def bucketed_kl(base: Floats, now: Floats) -> Floats:
     if base.shape != now.shape or base.ndim != 2:
         raise ValueError(
             "needed log-probabilities [positions, tokens] of the same tokens from both models, "
-            "got arrays of shape "
-            f"{base.shape} and {now.shape}"
+            f"got arrays of shape {base.shape} and {now.shape}"
         )
     highest = np.maximum(base.max(initial=-np.inf), now.max(initial=-np.inf))  # nan if there is one
     if not highest <= ROUNDING:
@@ -292,8 +291,7 @@ def _check(base: Sequence[Floats], now: Sequence[Floats]) -> None:
         if of_base.ndim != 1 or of_base.shape != of_now.shape:
             raise ValueError(
                 f"completion {number}: needed one log-probability per token from both models, "
-                "got arrays of shape "
-                f"{of_base.shape} and {of_now.shape}"
+                f"got arrays of shape {of_base.shape} and {of_now.shape}"
             )
         if not np.isfinite(of_base).all():
             raise ValueError(

@@ -103,8 +103,7 @@ class Condition:
         except ValueError as error:
             raise GateError(
                 f"gate {text!r:.80}: needed [[category:|task:]NAME.]quantity OP number with OP "
-                "one of > >= < <=, "
-                "as in category:Math.forgetting>0.05"
+                "one of > >= < <=, as in category:Math.forgetting>0.05"
             ) from error
         parts = match["left"].split(".")
         readings = [".".join(parts[start:]) for start in range(len(parts))]

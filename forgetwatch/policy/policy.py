@@ -514,8 +514,7 @@ def _check_use(policy: Policy, source: str) -> None:
         if exemption.of in policy.required:
             raise GateError(
                 f"{source}: exceptions: {exemption.of!r} is required and excepted; take it out "
-                "of one "
-                "of them"
+                "of one of them"
             )
 
 

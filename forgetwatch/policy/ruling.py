@@ -617,8 +617,7 @@ def _rows_of(
     if task is None and len(tasks) > 1:
         raise GateError(
             f"must_pass: item {item_id!r} is in {len(tasks)} tasks of {after.label} "
-            f"({', '.join(sorted(tasks)[:5])}); "
-            "name the task: must_pass: {TASK: [ID, ...]}"
+            f"({', '.join(sorted(tasks)[:5])}); name the task: must_pass: {{TASK: [ID, ...]}}"
         )
     for name, found in tasks.items():
         if task in (None, name):

@@ -84,6 +84,22 @@ _LETTER_LINE: Final = re.compile(r"\s*\(?([A-Z])[).:]?[ \t]*\n\s*\S.*", re.DOTAL
 _FINAL: Final = re.compile(r"####\s*(.+?)\s*\Z", re.DOTALL)
 
 
+_REMARK: Final = re.compile(r"(?<=\S)\s+\([^()]*\)\s*\Z")
+
+
+_ARTICLE: Final = re.compile(r"\A(?:the|an?)\s+(?!who\Z)(?=\S)", re.IGNORECASE)
+
+
+_AROUND: Final = " \t\n\"'“”„‘’«»`"
+
+
+_CLOSING: Final = ".,;:!?。！？…"
+
+
+_BETWEEN: Final = ("|", ";", " / ", " or ")
+"""Marks between several answers of one cell."""
+
+
 _WITH_UNIT: Final = re.compile(r"\s*([-+]?\d[\d.,/:]*)\s*\([^()]*\)\s*")
 
 
@@ -145,31 +161,28 @@ def read_key(
         return max(readings, key=lambda reading: sum(row is not None for row in reading.indices))
     # The table's own labels are meant where it has them: ARC has labels 1 to 4, and keys 1 to 4.
     if fitting[0].key != "text" or len({reading.indices for reading in fitting}) == 1:
-        labelled = [labelled for labelled in fitting if labelled.key == "label"]
-        fitting = labelled or fitting
+        fitting = [reading for reading in fitting if reading.key == "label"] or fitting
     unlike = {by_indices.indices: by_indices for by_indices in reversed(fitting)}
     if len(unlike) > 1:
         first_reading, second_reading = sorted(
             unlike.values(), key=lambda reading: KEYS.index(reading.key)
         )[:2]
-        row = next(
-            at
-            for at, pair in enumerate(
-                zip(first_reading.indices, second_reading.indices, strict=True)
-            )
-            if pair[0] != pair[1]
-        )
+        rows = range(len(answers))
+        row = next(at for at in rows if first_reading.indices[at] != second_reading.indices[at])
         raise ProbeError(
             f"column {column!r} can hold {_SPELLED[first_reading.key]} or "
-            f"{_SPELLED[second_reading.key]}: both fit "
-            "every row, and "
+            f"{_SPELLED[second_reading.key]}: both fit every row, and "
             f"{str(answers[row])!r:.40} would be {_shown(first_reading, row, options)} or "
             f"{_shown(second_reading, row, options)}; "
             f"key={first_reading.key!r} or key={second_reading.key!r} says which, in the shell "
-            f"--key {first_reading.key} or "
-            f"--key {second_reading.key}"
+            f"--key {first_reading.key} or --key {second_reading.key}"
         )
     return next(iter(unlike.values()))
+
+
+def readings_of(answer: Any, options: Options) -> set[tuple[int, ...]]:
+    """Options that a cell can name, by every way."""
+    return {named for way in KEYS if (named := _named(way)(answer, options)) is not None}
 
 
 def _shown(reading: KeyReading, row: int, options: Sequence[Options]) -> str:
@@ -211,12 +224,8 @@ def _number(answer: Any) -> int | None:
         return int(answer)
     if isinstance(answer, int) and not isinstance(answer, bool):
         return answer
-    digits = answer.strip() if isinstance(answer, str) else ""
-    return (
-        int(digits.removesuffix(".0"))
-        if digits.isascii() and digits.removesuffix(".0").isdigit()
-        else None
-    )
+    digits = answer.strip().removesuffix(".0") if isinstance(answer, str) else ""
+    return int(digits) if digits.isascii() and digits.isdigit() else None
 
 
 def _by_text(answer: Any, options: Options) -> int | None:
@@ -271,7 +280,7 @@ def _marked(answer: Any, texts: Sequence[str | None]) -> tuple[int, ...] | None:
     return tuple(index for index, mark in enumerate(answer) if mark)
 
 
-_AnswerPart = Literal["####", "\\boxed{}", "(unit)", "(letter)", ""]
+_AnswerPart = Literal["####", "\\boxed{}", "(unit)", "(letter)", "|", ";", " / ", " or ", ""]
 
 
 @dataclass(frozen=True)
@@ -280,13 +289,25 @@ class OpenAnswers:
 
     Attributes:
         kind: ``####`` or ``\boxed{}`` for the part that these mark; ``(unit)`` for the number
-            before a unit in brackets; ``(letter)`` for the letter in the first line; empty for the
-            whole text.
+            before a unit in brackets; ``(letter)`` for the letter in the first line; a mark between
+            several answers, each of which is right; empty for the whole text.
         mathematical: True if the column holds formulas: those are compared by their value.
     """
 
     kind: _AnswerPart = ""
     mathematical: bool = False
+
+    def texts(self, answer: str) -> tuple[str, ...]:
+        """Answers that an output can match, one of which is enough.
+
+        >>> OpenAnswers(" or ").texts("the Seine (a river) or 'Paris.'")
+        ('Seine', 'Paris')
+        """
+        parts = answer.split(self.kind) if self.kind in _BETWEEN else [answer]
+        texts = [self.text(part) for part in parts if part.strip()]
+        return tuple(
+            bare_answer(text) if self.match(text) == "contains" else text for text in texts
+        )
 
     def text(self, answer: str) -> str:
         """Part of an answer that an output can match."""
@@ -318,6 +339,24 @@ class OpenAnswers:
         if self.kind == "(letter)" and (letter := _LETTER_LINE.fullmatch(answer)):
             return letter[1]
         return answer
+
+
+def bare_answer(text: str) -> str:
+    """Answer without what an output may leave out: quotes, an article, a full stop, a remark in brackets."""
+    bare = _REMARK.sub("", text.strip()).strip(_AROUND).rstrip(_CLOSING).strip(_AROUND)
+    return _ARTICLE.sub("", bare) or text
+
+
+def words_of_truth(answers: Iterable[Any]) -> tuple[str, str] | None:
+    """The two words that a column of answers consists of: yes and no, or true and false.
+
+    Returns:
+        The words, the affirmative one first; None for other columns.
+    """
+    words = {bare_answer(str(answer)).lower() for answer in answers}
+    return next(
+        (pair for pair in (("yes", "no"), ("true", "false")) if words and words <= {*pair}), None
+    )
 
 
 def _is_number(text: str) -> bool:
@@ -373,6 +412,10 @@ def _kind(texts: Sequence[str], column: str) -> _AnswerPart:
         return "(unit)"
     if texts and all(map(_LETTER_LINE.fullmatch, texts)):
         return "(letter)"
+    for mark in _BETWEEN:
+        parts = [text.split(mark) for text in texts]
+        if 2 * sum(len(part) > 1 and all(map(str.strip, part)) for part in parts) > len(texts):
+            return mark
     words = sorted(len(text.split()) for text in texts)
     if words and words[len(words) // 2] > _LONG:
         raise ProbeError(

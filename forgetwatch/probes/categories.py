@@ -228,8 +228,7 @@ class Categories:
         if unmapped:
             notes.append(
                 f"categories: {len(unmapped):,} of {len(tasks):,} tasks are not in "
-                f"{self.source} and keep theirs "
-                f"({some_of(unmapped, 3)})"
+                f"{self.source} and keep theirs ({some_of(unmapped, 3)})"
             )
         keys = {_key(task) for task in tasks}
         unused = [
@@ -268,8 +267,7 @@ def _of_csv(path: Path) -> Iterable[tuple[str, str, str]]:
     if missing := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
         raise ProbeError(
             f"{path}: needed the columns task and category in its first line, {missing[0]} is "
-            "not there; "
-            f"it has {', '.join(map(repr, rows.fieldnames or ())) or 'nothing'}"
+            f"not there; it has {', '.join(map(repr, rows.fieldnames or ())) or 'nothing'}"
         )
     for row in rows:
         if None in row or not (row["task"] or "").strip() or row["category"] is None:

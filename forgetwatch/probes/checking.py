@@ -1,19 +1,16 @@
 """Faults of a probe that show without a model, with counts and examples.
 
-    repeated          the same question twice in a task          two tasks        the same question under two tasks
+    repeated          the same question twice in a task
     contradictions    the same question, other answers           leaked           only the right option is in the prompt
-    own example       the question is in its own examples        in examples      the only option in them is often right
     alike options     two options with the same words            same tokens      two options with the same tokens
     one option        nothing to choose                          too long         longer than the context window
     unlike lengths    one option is much longer than another     no template      the tokenizer has no chat template
     yes or no         such items without a cluster               position         the right one is often the n-th
-    negative option   the only "no ..." is often right           longest option   the right one is often the longest
-    own answer        an open answer is graded as wrong
+    own answer        an open answer is graded as wrong          longest option   the right one is often the longest
 
-`position`, `longest option`, `negative option` and `in examples` are shortcuts: choosers that do
-not read the question. They count as faults if they are right more often than chance by over 4
-standard errors (2.8 for the last two, which few items have), whatever the size of the effect; the
-sentence gives the numbers.
+`position` and `longest option` are shortcuts: choosers that do not read the question. They count as
+faults if they are right more often than chance by over 4 standard errors, whatever the size of the
+effect; the sentence gives the numbers.
 
 Options whose texts are scored are of unlike length if the longest has more characters than the
 shortest by over a third and by over two: the log-likelihood of a longer text is lower whatever it
@@ -41,11 +38,6 @@ Tokenize = Callable[[str], Sequence[int]]
 
 _CLEAR_SHORTCUT: Final = 4.0
 """Standard errors above which a chooser is better than chance."""
-
-
-CLEAR: Final = 2.8
-"""Standard errors from chance that are a fault: about 1 in 200 by accident. The same for a chooser that only a part of
-the items has."""
 
 
 _FEW_LEAKED: Final = 0.01
@@ -115,20 +107,6 @@ def check_probe(
         _yes_or_no(with_options),
         _position(with_options),
         _shortcut("longest option", with_options, _longest_option, "always the longest option"),
-        _shortcut(
-            "negative option",
-            with_options,
-            _negative_option,
-            "the only option with no or not",
-            clear=CLEAR,
-        ),
-        _shortcut(
-            "in examples",
-            with_options,
-            _option_in_examples,
-            "the only option in the worked examples",
-            clear=CLEAR,
-        ),
     ]
     if tokenize is not None:
         same = [
@@ -184,9 +162,6 @@ def _repetitions(probe: Probe) -> list[Finding]:
         for i in items
         if sum(same_question.task == i.task for same_question in items) > 1
     ]
-    across = [
-        item for items in several if len({item_of.task for item_of in items}) > 1 for item in items
-    ]
     unlike = [
         item
         for items in several
@@ -195,26 +170,10 @@ def _repetitions(probe: Probe) -> list[Finding]:
     ]
     return [
         _finding("repeated", within, len(probe), "the same question twice in a task"),
-        _finding("two tasks", across, len(probe), "the same question under two tasks"),
-        _finding(
-            "own example",
-            [i for i in probe if _is_own_example(i)],
-            len(probe),
-            "a worked example of itself",
-        ),
         _finding(
             "contradictions", unlike, len(probe), "the same question with unlike right answers"
         ),
     ]
-
-
-def _is_own_example(item: Item) -> bool:
-    # The right answer must follow the question.
-    shots, question = _folded(item.shots), _folded(training_text(item.prompt))
-    _, separator, after = shots.partition(question) if question else (shots, "", "")
-    return bool(separator) and any(
-        answer_text and answer_text in after for answer_text in _right_texts(item)
-    )
 
 
 def _right_texts(item: Item) -> frozenset[str]:
@@ -319,8 +278,6 @@ def _shortcut(
     items: Sequence[Item],
     choose: Callable[[Item], int | None],
     rule: str,
-    *,
-    clear: float = _CLEAR_SHORTCUT,
 ) -> Finding:
     chosen = [(item, index) for item in items if (index := choose(item)) is not None]
     if not chosen:
@@ -330,29 +287,17 @@ def _shortcut(
     chance, share = sum(map(_chance, checked)) / len(checked), len(hits) / len(checked)
     about = f"{rule} is right in {100 * share:.1f} % (chance {100 * chance:.1f} %)"
     return _finding(
-        name, hits, len(checked), about, wrong=_standard_errors(len(hits), checked) > clear
+        name,
+        hits,
+        len(checked),
+        about,
+        wrong=_standard_errors(len(hits), checked) > _CLEAR_SHORTCUT,
     )
 
 
 def _longest_option(item: Item) -> int | None:
     lengths = [len(choice.strip()) for choice in item.choices]
     return lengths.index(max(lengths)) if lengths.count(max(lengths)) == 1 else None
-
-
-_NEGATIVE: Final = re.compile(r"(?:no|not|none|nothing|nobody|no one|never)\b")
-
-
-def _negative_option(item: Item) -> int | None:
-    # The word no alone does not count.
-    options = [_folded(choice) for choice in item.choices]
-    negative = [index for index, option in enumerate(options) if _NEGATIVE.match(option)]
-    return negative[0] if len(negative) == 1 and options[negative[0]].strip(".,!") != "no" else None
-
-
-def _option_in_examples(item: Item) -> int | None:
-    # They contain some by chance.
-    inside = set() if _are_letters(item) else _options_in(item.shots, item)
-    return inside.pop() if len(inside) == 1 else None
 
 
 def _chance(item: Item) -> float:

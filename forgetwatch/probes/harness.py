@@ -136,8 +136,7 @@ def harness_probe(
             near = did_you_mean(wanted_name, manager.all_tasks)
             raise ProbeError(
                 f"{name}: the harness has no task {wanted_name!r}{near or ';'} `lm_eval ls "
-                "tasks` lists "
-                "them"
+                "tasks` lists them"
             )
     if shots is not None and shots < 0:
         raise ProbeError(f"{name}: shots must be 0 or more, got {shots}")
@@ -252,9 +251,7 @@ def _check_is_data(entry: Any, task_name: str) -> None:
     if has_code and task_name not in {*_NAMED, *os.environ.get(NAMED, "").split(",")}:
         raise ProbeError(
             f"{PREFIX}{task_name} loads Python code or a metric of another library, and only a "
-            "file "
-            "names it; set "
-            f"{NAMED}={task_name} to allow it"
+            f"file names it; set {NAMED}={task_name} to allow it"
         )
 
 
@@ -316,10 +313,9 @@ def _loaded(manager: Any, name: str, spec: Any) -> list[Any]:
         ) as error:  # the harness raises what the hub's client and its task files raise
             line = " ".join(str(error).split())
             raise ProbeError(
-                f"{name}: the harness cannot load it ({type(error).__name__}: {line[:200]}); "
-                "with a network it is "
-                "loaded from the hub, else data= (--data) names a folder with a JSONL file for "
-                "each split"
+                f"{name}: the harness cannot load it ({type(error).__name__}: {line[:200]}); with "
+                "a network it is loaded from the hub, else data= (--data) names a folder with a "
+                "JSONL file for each split"
             ) from error
 
 
@@ -417,8 +413,7 @@ def _items(task: Any, *, name: str, shots: int | None, metric: str | None) -> li
     if wrong:
         warnings.warn(
             f"{name}: {len(wrong):,} document{'s' if len(wrong) > 1 else ''} of {task_name} "
-            "left out: "
-            f"{wrong[0]}",
+            f"left out: {wrong[0]}",
             stacklevel=4,
         )
     return items_made

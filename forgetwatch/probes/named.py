@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final, get_args
 
 from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.extras import install
-from forgetwatch.files.reading import file_errors, open_plain, table_suffix
-from forgetwatch.item import has_one_choice_alone
+from forgetwatch.files.json_pieces import begins_json
+from forgetwatch.files.reading import file_errors, open_plain, read_head, table_suffix
+from forgetwatch.item import Rendering, has_one_choice_alone
+from forgetwatch.loading import LFS
 from forgetwatch.probe import Norm, Probe, combine, read_probe
 from forgetwatch.probes.answer_key import Key
 from forgetwatch.probes.harness import (
@@ -28,6 +31,7 @@ from forgetwatch.probes.ladder import (
     with_levels,
 )
 from forgetwatch.probes.question_table import probe_from
+from forgetwatch.probes.row_files import SUFFIXES
 from forgetwatch.probes.shipped_probes import (
     LADDER,
     NAMES,
@@ -52,6 +56,7 @@ def load_probe(
     data: str | Path | None = None,
     norm: Norm | None = None,
     metric: str | None = None,
+    rendering: Rendering | None = None,
 ) -> Probe:
     """Load a probe by name, from a file, or from rows.
 
@@ -69,6 +74,8 @@ def load_probe(
         norm: For tasks of the harness: divisor of an option's log-likelihood; ``chars`` for its
             `acc_norm`.
         metric: For tasks of the harness: the metric that decides generated answers.
+        rendering: ``plain`` or ``chat`` for all its questions; None for that of the file, or as
+            `probes.open_rendering` decides.
 
     Raises:
         ProbeError: If there is no probe of that name, or it cannot be read.
@@ -89,8 +96,7 @@ def load_probe(
         if without := sum(not item.wording for item in worded_probe):
             log(
                 f"{worded_probe.name}: {without:,} of {len(found):,} questions have no other "
-                "wording, "
-                "and are asked as they are"
+                "wording, and are asked as they are"
             )
         return worded_probe
     if limit is not None and limit < 1:
@@ -106,6 +112,8 @@ def load_probe(
             "as lm_eval:arc_easy"
         )
     probe = _local(name, columns, key)
+    if rendering is not None:
+        probe = replace(probe, rendering=rendering, may_chat=False)
     return probe if limit is None else probe.head(limit)
 
 
@@ -161,6 +169,8 @@ def _local(
     if not isinstance(name, (str, Path)):
         return probe_from(name, columns=columns, key=key)
     path = Path(name)
+    if path.is_file():
+        _check_kind(path)
     if path.is_file() and not _is_probe_file(path):
         return probe_from(path, columns=columns, key=key)
     _refuse_plan(name, columns, key)
@@ -171,11 +181,13 @@ def _local(
             f"{path}: needed a regular file of items or rows, got a pipe or device; write it to "
             "a file first"
         )
-    if (path / "dataset_info.json").is_file():
-        raise ProbeError(
-            f"{path}: a folder that datasets.save_to_disk wrote; needed one file, which "
-            f"datasets.load_from_disk({str(path)!r}).to_parquet('questions.parquet') writes"
+    if path.is_dir() and str(name) not in NAMES:
+        remedy = (
+            f" that datasets.save_to_disk wrote; datasets.load_from_disk({str(path)!r})"
+            ".to_parquet('questions.parquet') writes one file"
         )
+        is_saved = (path / "dataset_info.json").is_file()
+        raise ProbeError(f"{path}: needed a file of items or rows, got a folder{remedy * is_saved}")
     parts = str(name).split("+")
     if LADDER in str(name).replace(":", "+").split("+") and str(name) != LADDER:
         raise ProbeError(
@@ -211,6 +223,18 @@ def _refuse_plan(
     if columns or key:
         raise ProbeError(
             f"{name}: columns and key are for a table of questions, and this is not one"
+        )
+
+
+def _check_kind(path: Path) -> None:
+    with file_errors(path, "a probe or a table of questions", ProbeError):
+        head = read_head(path)
+    if head.startswith(LFS):
+        raise ProbeError(f"{path}: a Git LFS pointer, not the data; fetch it with `git lfs pull`")
+    if table_suffix(path) not in SUFFIXES and not begins_json(head):
+        raise ProbeError(
+            f"{path}: needed a probe in JSONL, or a table of questions in CSV, TSV, JSON, JSONL or "
+            f"Parquet, got a file of another kind ({path.suffix or 'no suffix'})"
         )
 
 

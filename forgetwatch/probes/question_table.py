@@ -45,19 +45,22 @@ from typing import Any, Final
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item, Rendering
-from forgetwatch.probe import Norm, Probe, Scoring
+from forgetwatch.probe import LETTERS, Norm, Probe, Scoring
 from forgetwatch.probes.answer_key import (
     Key,
     KeyReading,
     OpenAnswers,
     Options,
+    bare_answer,
     is_filled,
     read_key,
     read_open_answers,
+    readings_of,
+    words_of_truth,
 )
 from forgetwatch.probes.checking import unanswerable
 from forgetwatch.probes.overlap import training_text
-from forgetwatch.probes.row_files import Rows, cells, flat, read_rows
+from forgetwatch.probes.row_files import USUAL_NAMES, Rows, cells, flat, read_rows
 from forgetwatch.probes.table_plan import Plan, make_plan
 from forgetwatch.progress import log
 
@@ -103,7 +106,8 @@ def probe_from(
         category: The category of rows without one.
         scoring: See `Probe`.
         norm: See `Probe`.
-        rendering: See `Probe`; by default plain, and chat where prompts are messages.
+        rendering: See `Probe`; by default chat where prompts are messages, plain for options, and
+            for open questions as `probes.open_rendering` decides.
         decoding: See `Probe`.
         key: Way in which the answers name options, such as ``from-1``; by default it is decided
             over all rows.
@@ -128,6 +132,7 @@ def probe_from(
             wrong.append(f"{position}: {', '.join(mistakes)}")
         else:
             items.append(item)
+    reader.check_keys()
     answers: dict[Any, set[Any]] = {}
     for item in items:
         answers.setdefault((item.task, str(item.prompt), item.choices), set()).add(item.answers)
@@ -159,6 +164,7 @@ def probe_from(
         rendering=rendering or ("chat" if chat else "plain"),
         decoding=decoding,
         plan=str(reader.plan),
+        may_chat=rendering is None and not chat and not all(item.choices for item in items),
     )
     log(f"{where}: {probe.plan}")  # after every error: a refusal is one line
     for item in items[:_EXAMPLES]:
@@ -166,9 +172,8 @@ def probe_from(
     if never := unanswerable(items):
         log(
             f"{where}: {len(never):,} of {len(items):,} answers are graded as wrong even if an "
-            "output is the answer, "
-            f"such as {str(never[0].answers[0])!r:.60} (id {never[0].id}); a column `match` "
-            "says how to grade"
+            f"output is the answer, such as {str(never[0].answers[0])!r:.60} (id {never[0].id}); a "
+            "column `match` says how to grade"
         )
     return probe
 
@@ -210,17 +215,16 @@ class _Reader:
         space: bool,
         key: Key | None,
     ) -> None:
-        self._of, self._rows, self._space = of, rows, space
+        self._of, self._rows, self._space, self._where = of, rows, space, where
         self._answers = [_parse_literal(cell) for cell in cells(rows, plan.answer)]
         self._mistakes: list[list[str]] = [[] for _ in rows]
         answered = [at for at, answer in enumerate(self._answers) if is_filled(answer)]
         # True and false are the options of a question that has no others.
-        self._is_yes_no = (
-            not plan.options and not plan.wrong and bool(answered) and "match" not in of
-        )
-        self._is_yes_no = self._is_yes_no and all(
-            isinstance(self._answers[at], bool) for at in answered
-        )
+        has_none = not plan.options and not plan.wrong and "match" not in of
+        given = [self._answers[at] for at in answered] if has_none else []
+        self._truths = words_of_truth(given)
+        if given and all(isinstance(answer, bool) for answer in given):
+            self._truths = ("yes", "no")
         self._plan = plan
         # Decided for the file: one probe has one form.
         texts = [
@@ -228,10 +232,11 @@ class _Reader:
             for question in cells(rows, plan.question)
             if isinstance(question, str)
         ]
-        has_options = bool(plan.options or plan.wrong or self._is_yes_no)
+        has_options = bool(plan.options or plan.wrong or self._truths)
         is_bare = has_options and space and plan.question.lower().strip() != "prompt"
         framed = is_bare and 2 * sum(question.endswith("?") for question in texts) >= len(rows)
-        self._plan = plan = replace(plan, framed=framed)
+        cloze = is_bare and all(len(_BLANK.split(question)) == 2 for question in texts)
+        self._plan = plan = replace(plan, framed=framed and not cloze, cloze=cloze)
         self._options = [self._row_options(at) for at in range(len(rows))]
         self._reading: KeyReading | None = None
         self._open = OpenAnswers()
@@ -248,32 +253,52 @@ class _Reader:
                 self._reading = KeyReading(
                     key=reading.key, indices=tuple(right_of.get(at) for at in range(len(rows)))
                 )
-            elif not plan.wrong and not self._is_yes_no and "match" not in of:
+            elif not plan.wrong and not self._truths and "match" not in of:
                 self._refuse_labels()
                 self._open = read_open_answers(self._answers, column=plan.answer)
         except ProbeError as error:
             raise ProbeError(f"{where}: {error}") from error
-        self.plan = replace(plan, key=self._reading.key if self._reading else None, open=self._open)
+        key_read = self._reading.key if self._reading else None
+        self.plan = replace(plan, key=key_read, open=self._open, truths=self._truths or ())
 
     def _refuse_labels(self) -> None:
         # Nobody answers a question with a label that the question does not name.
-        plan, labels = self._plan, {answer for answer in self._answers if isinstance(answer, str)}
-        is_label = plan.answer.lower().strip() in ("label", "labels", "class") and all(
-            map(str.isalpha, labels)
+        plan, labels = self._plan, {str(answer) for answer in self._answers if is_filled(answer)}
+        is_label = plan.answer.lower().strip() in ("label", "labels", "class", "sentiment") and all(
+            label.isalpha() or label in "01234" for label in labels
         )
         if not is_label or not 2 <= 2 * len(labels) <= len(self._rows):
             return
         questions = [
             str(row.get(name)) for row in self._rows for name in (plan.question, *plan.before)
         ]
-        words = set(re.findall(r"\w+", " ".join(questions).lower()))
+        words = set(re.findall(r"[^\W\d]+", " ".join(questions).lower()))
         if not {label.lower() for label in labels} & {*words, "yes", "no", "true", "false"}:
             raise ProbeError(
-                f"column {plan.answer!r} holds labels ({', '.join(sorted(labels)[:_SHOWN])}) "
-                "that no question names, "
-                "and no model answers with; needed the answer, or a column `match` with its "
-                "rule, such as refuses"
+                f"column {plan.answer!r} holds labels ({', '.join(sorted(labels)[:_SHOWN])}) that "
+                "no question names, and no model answers with; needed the answer, or a column "
+                "`match` with its rule, such as refuses"
             )
+
+    def check_keys(self) -> None:
+        """Refuse a table with a second column of keys that says otherwise.
+
+        Raises:
+            ProbeError: If there is one.
+        """
+        named = USUAL_NAMES["answer"]
+        for name in (name for name in self.plan.not_used if name.lower().strip() in named):
+            unlike = 0
+            for at, cell in enumerate(cells(self._rows, name)):
+                key = self._reading.indices[at] if self._reading else None
+                if key is not None and is_filled(cell):
+                    readings = readings_of(cell, self._options[at] or Options(()))
+                    unlike += bool(readings) and key not in readings
+            if unlike:
+                raise ProbeError(
+                    f"{self._where}: the column {name!r} disagrees with {self.plan.answer!r} in "
+                    f"{unlike:,} rows; --column key={name} takes it, else remove it"
+                )
 
     def item(self, at: int, *, task: str, category: str) -> tuple[Item | None, list[str]]:
         """Item of a row.
@@ -286,6 +311,10 @@ class _Reader:
         choices, answer, match = self._answer(at)
         if mistakes:
             return None, mistakes
+        if choices and self._plan.cloze:
+            prompt, rest = _BLANK.split(prompt)
+            prompt = prompt.rstrip()
+            choices = tuple(f"{choice.strip()}{rest}" for choice in choices)
         if choices and self._space and isinstance(prompt, str) and not prompt[-1:].isspace():
             choices = tuple(choice if choice[:1].isspace() else f" {choice}" for choice in choices)
         reasoning = self._text(at, "reasoning")
@@ -315,13 +344,15 @@ class _Reader:
         # A bare question with options is framed; what belongs before it comes first.
         plan, row = self._plan, self._rows[at]
         value = row.get(plan.question)
+        if isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], str):
+            value = value[0]
         if isinstance(value, (list, tuple)) and value:
             if isinstance(value[-1], Mapping) and value[-1].get("role") == "assistant":
                 self._mistakes[at].append(
                     f"column {plan.question!r} ends with a turn of the assistant; remove it"
                 )
             return tuple(value)
-        before = [str(row[name]).strip() for name in plan.before if is_filled(row.get(name))]
+        before = [_lines(row[name]) for name in plan.before if is_filled(row.get(name))]
         # An instruction may need no input.
         if not isinstance(value, str) or not value.strip():
             if before and plan.before[0].lower().strip() == "instruction":
@@ -343,8 +374,8 @@ class _Reader:
     def _row_options(self, at: int) -> Options | None:
         # None for an open question, and where options are wrong.
         plan, row = self._plan, self._rows[at]
-        if self._is_yes_no:
-            return Options(("yes", "no"))
+        if self._truths:
+            return Options(self._truths)
         if plan.wrong:
             wrong_options = [option for name in plan.wrong for option in _listed(row.get(name))]
             return Options(tuple(wrong_options)) if wrong_options else None
@@ -354,9 +385,8 @@ class _Reader:
             options_given = tuple(
                 str(row.get(name)) if is_filled(row.get(name)) else None for name in plan.options
             )
-            labels = (
-                () if any(map(str.isascii, plan.options)) else tuple(map(str.strip, plan.options))
-            )
+            labels = tuple(map(str.strip, plan.options))
+            labels = () if labels == tuple(LETTERS[: len(labels)]) else labels
             if not any(option is not None for option in options_given):
                 self._mistakes[at].append(f"columns {', '.join(plan.options)} hold no option")
                 return None
@@ -412,12 +442,15 @@ class _Reader:
                     f"({_short(value)})"
                 )
                 return (), None, None
-            texts = tuple(map(self._open.text, texts))
+            if not match:
+                parts = (part for text in texts for part in self._open.texts(text))
+                texts = tuple(dict.fromkeys(parts))
             by_form = {self._open.match(answer_text) for answer_text in texts}
             own = by_form.pop() if len(by_form) == 1 else "contains"
             return (), texts if len(texts) > 1 else texts[0], match or own
-        if self._is_yes_no:
-            return ("yes", "no"), 0 if value else 1, None
+        if self._truths:
+            is_yes = value is True or bare_answer(str(value)).lower() == self._truths[0]
+            return self._truths, int(not is_yes), None
         if plan.wrong:
             texts = (str(value), *(option for option in options.texts if option is not None))
             # The right one has no place of its own: an order by hash is the same on every machine.
@@ -429,8 +462,7 @@ class _Reader:
         if indices is None:
             self._mistakes[at].append(
                 f"column {plan.answer!r} holds {_short(value)}, which is not one of the "
-                f"{len(options.texts)} options, "
-                "nor their letter (A to Z), nor their index from 0"
+                f"{len(options.texts)} options, nor their letter (A to Z), nor their index from 0"
             )
             return (), None, None
         kept = [index for index, option in enumerate(options.texts) if option is not None]
@@ -505,11 +537,27 @@ def _open_answers(value: Any, *, is_json: bool) -> tuple[str, ...]:
     return (json.dumps(value, ensure_ascii=False),)
 
 
+_BLANK: Final = re.compile(r"(?<!\w)_+(?!\w)")
+"""Place of the options in a question."""
+
+
+_NUMPY: Final = re.compile(r"(?<=[^,\s\[])(['\"])\s+(?=['\"])")
+"""Between two texts of an array as numpy prints it."""
+
+
+def _lines(value: Any) -> str:
+    # The texts of a list one below the other.
+    if isinstance(value, (list, tuple)):
+        return "\n".join(map(_lines, value))
+    return str(value).strip()
+
+
 def _parse_literal(value: Any) -> Any:
     # In JSON or Python; any other value is unchanged.
     if not isinstance(value, str) or value.strip()[:1] not in ("[", "{"):
         return value
-    # CSV files written from Python contain lists as `['a', 'b']`, which is not JSON.
+    # CSV files written from Python contain lists as `['a', 'b']`, or from numpy without commas.
+    value = _NUMPY.sub(r"\1, ", value)
     for read in (json.loads, ast.literal_eval):
         try:
             literal = read(value.strip())

@@ -52,7 +52,17 @@ USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
             "instruction",
             "ctx",
         ),
-        *("sentence", "messages", "problem_text", "text", "content"),
+        *(
+            "sentence",
+            "messages",
+            "problem_text",
+            "text",
+            "content",
+            "turns",
+            "question_text",
+            "user_input",
+            "input_prompt",
+        ),
     ),
     "context": BEFORE,
     "choices": ("choices", "options", "endings", "candidates", "answers_options", "answer_options"),
@@ -77,6 +87,7 @@ USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
             "final_answer",
         ),
         *("target", "solution", "output", "response", "completion", "ideal", "answer_number"),
+        *("ground_truth", "expected_output", "expected_answer", "reference_answer"),
     ),
     "id": (
         *(
@@ -171,7 +182,11 @@ def flat(rows: Rows) -> Rows:
     {"question": {"stem": "Capital?", "choices": [...]}, "answerKey": "B"}     ARC, OpenBookQA, CommonsenseQA
     {"messages": [..., {"role": "assistant", "content": "Lima"}]}               the last turn is the answer
     {"input": "Capital?", "target_scores": {"Lima": 0, "Santiago": 1}}          BIG-bench
+    {"question": "Capital?", "answers": [{"text": "Lima", "is_correct": false}, ...]}    flags
+    {"conversations": [{"from": "human", "value": "Capital?"}, {"from": "gpt", ...}]}    ShareGPT
+    {"inputs": {"question": "Capital?"}, "outputs": {"answer": "Lima"}}          dotted names
     """
+    rows = [(at, _with_messages(row)) for at, row in rows]
     if all(
         isinstance(row.get("question"), Mapping) and "stem" in row["question"] for _, row in rows
     ):
@@ -179,14 +194,73 @@ def flat(rows: Rows) -> Rows:
             (at, {**row["question"], **{name: row[name] for name in row if name != "question"}})
             for at, row in rows
         ]
-    if all(_ends_with_answer(row.get("messages")) and len(row) == 1 for _, row in rows):
+    names = {str(name).lower() for _, row in rows for name in row}
+    has_answer = bool(names & {*USUAL_NAMES["answer"]})
+    if not has_answer and all(_ends_with_answer(row.get("messages")) for _, row in rows):
         rows = [
-            (at, {"messages": list(row["messages"][:-1]), "answer": row["messages"][-1]["content"]})
+            (
+                at,
+                {
+                    **row,
+                    "messages": list(row["messages"][:-1]),
+                    "answer": row["messages"][-1]["content"],
+                },
+            )
             for at, row in rows
         ]
     if all(_is_scored(row.get("target_scores")) and "answer" not in row for _, row in rows):
         rows = [(at, _with_options(row)) for at, row in rows]
-    return rows
+    for name in () if has_answer else dict.fromkeys(name for _, row in rows for name in row):
+        if all(_are_flagged(row.get(name)) for _, row in rows):
+            rows = [(at, _by_flags(row, name)) for at, row in rows]
+    return [(at, _dotted(row)) for at, row in rows]
+
+
+_ROLES: Final = {"human": "user", "gpt": "assistant"}
+"""Roles of messages, by the names that files of conversations give them."""
+
+_FLAGS: Final = ("is_correct", "isCorrect", "correct")
+"""Names of a mark of the right options."""
+
+
+def _with_messages(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    talk = row.get("conversations", row.get("conversation"))
+    if "messages" in row or not isinstance(talk, list) or not talk:
+        return row
+    if not all(isinstance(turn, Mapping) and {"from", "value"} <= set(turn) for turn in talk):
+        return row
+    kept = {name: value for name, value in row.items() if not name.startswith("conversation")}
+    messages = [
+        {"role": _ROLES.get(turn["from"], turn["from"]), "content": turn["value"]} for turn in talk
+    ]
+    return {**kept, "messages": messages}
+
+
+def _flag(option: Any) -> str | None:
+    named = (name for name in _FLAGS if isinstance(option, Mapping) and name in option)
+    return next((name for name in named if isinstance(option[name], bool)), None)
+
+
+def _are_flagged(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 1 and all(map(_flag, value))
+
+
+def _by_flags(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+    options, others = row[name], {key: value for key, value in row.items() if key != name}
+    right = [LETTERS[at] for at, option in enumerate(options) if option[_flag(option)]]
+    return {**others, "choices": options, "answer": right}
+
+
+def _dotted(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    # Beside an object its members, by the names of both.
+    members = {
+        f"{name}.{member}": value
+        for name, held in row.items()
+        if isinstance(held, Mapping) and not {"text", "label", "content", "bytes"} & set(held)
+        for member, value in held.items()
+        if isinstance(value, (str, int, float, list))
+    }
+    return {**row, **members} if members else row
 
 
 def _ends_with_answer(value: Any) -> bool:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from forgetwatch.errors import ProbeError, did_you_mean
-from forgetwatch.probes.answer_key import _SPELLED, Key, OpenAnswers, is_filled
+from forgetwatch.probes.answer_key import _BETWEEN, _SPELLED, Key, OpenAnswers, is_filled
 from forgetwatch.probes.row_files import _NUMBERED, BEFORE, USUAL_NAMES, cells
 
 
@@ -36,7 +36,9 @@ class Plan:
         key: Way in which it names the right option; None for an open answer, and beside wrong
             options.
         open: What of an open answer an output can match.
+        truths: Words of the answers that are the options: yes and no, or true and false.
         not_used: Columns that hold a value and are not used.
+        cloze: Each question has a blank, and its options are put there.
         framed: Questions are asked as ``Question: ...`` and ``Answer:``, as those of the shipped
             probes.
     """
@@ -48,8 +50,10 @@ class Plan:
     answer: str
     key: Key | None = None
     open: OpenAnswers = field(default_factory=OpenAnswers)
+    truths: tuple[str, ...] = ()
     not_used: tuple[str, ...] = ()
     framed: bool = False
+    cloze: bool = False
 
     def __str__(self) -> str:
         parts = [
@@ -57,6 +61,7 @@ class Plan:
             + (f" after {', '.join(self.before)}" if self.before else "")
         ]
         parts[0] += ", asked as 'Question: ... Answer:'" if self.framed else ""
+        parts[0] += ", the options in place of its _" if self.cloze else ""
         if self.wrong:
             parts.append(f"options: {self.answer} and {', '.join(self.wrong)}")
         elif self.options:
@@ -68,12 +73,15 @@ class Plan:
             parts.append(f"options: {', '.join(columns_in_words)}")
         if self.key is not None:
             parts.append(f"key: {_SPELLED[self.key]} in {self.answer}")
+        elif self.truths:
+            parts.append(f"options: {' and '.join(self.truths)}, the right one in {self.answer}")
         elif not self.wrong:
             words = {
                 "####": " after ####",
                 "\\boxed{}": " in \\boxed{}",
                 "(unit)": " without its unit",
                 "(letter)": " in the first line",
+                **{mark: f", several between {mark.strip()!r}" for mark in _BETWEEN},
             }
             as_formulas = ", formulas by their value" if self.open.mathematical else ""
             parts.append(f"answer: {self.answer}{words.get(self.open.kind, '')}{as_formulas}")
@@ -101,6 +109,18 @@ _WRONG: Final = re.compile(
     r"(?:distractor|(?:incorrect|wrong)[ _]answer)s?[ _]?[0-9]*", re.IGNORECASE
 )
 """Names of columns that hold wrong options, beside the right answer."""
+
+
+_SERIES: Final = re.compile(r"(\D*?)[ _.-]*([0-9]{1,2})(?:\s*\(.*\))?", re.DOTALL)
+"""Names of columns that differ in a number at the end alone."""
+
+_ID_LIKE: Final = re.compile(
+    r"(?:^|[_ ])(?:id|uid|idx|index|number|no|nr)\b|#|context", re.IGNORECASE
+)
+"""Names of columns that no part of a question has."""
+
+_LONG_NAME: Final = 60
+"""Characters from which on a name of a column is a text of a row."""
 
 
 def make_plan(  # noqa: C901
@@ -138,17 +158,18 @@ def make_plan(  # noqa: C901
             f"{', '.join(USUAL_NAMES)}"
         )
     wanted = {
-        key_part: [columns_given[key_part]]
-        if isinstance(columns_given[key_part], str)
-        else list(columns_given[key_part])
-        for key_part in columns_given
+        part: [columns] if isinstance(columns, str) else list(columns)
+        for part, columns in columns_given.items()
     }
     if missing := [name for columns in wanted.values() for name in columns if name not in names]:
         near = did_you_mean(str(missing[0]), names)
         raise ProbeError(f"{where}: no column {missing[0]!r}{near}; there are {', '.join(names)}")
     taken = {str(name) for columns in wanted.values() for name in columns}
     # A column that is given for one part is never guessed for another.
-    lower = {name.lower().strip(): name for name in names if name not in taken}
+    # A member of an object counts by its own name, unless a column has it.
+    free = [name for name in names if name not in taken]
+    lower = {name.lower().strip().rpartition(".")[2]: name for name in free if "." in name}
+    lower |= {name.lower().strip(): name for name in free}
     filled = {name: sum(map(is_filled, cells(rows, name))) for name in names}
     of = {role: str(columns[0]) for role, columns in wanted.items() if len(columns) == 1}
     for role, usual in USUAL_NAMES.items():
@@ -190,20 +211,10 @@ def make_plan(  # noqa: C901
         options = options or (
             letters if len(letters) > 1 and not any(map(str.isascii, letters)) else ()
         )
-    for role in ("prompt", "answer"):
-        if role not in of:
-            usual = USUAL_NAMES[role]
-            close = [
-                name
-                for name in names
-                if difflib.get_close_matches(name.lower().strip(), usual, n=1, cutoff=0.7)
-            ]
-            quoted, bare = (repr(close[0]), close[0]) if close else ("...", "...")
-            raise ProbeError(
-                f"{where}: no column that is known to hold the {role}; there are "
-                f"{', '.join(names)}; name it: "
-                f"columns={{{role!r}: {quoted}}}, in the shell --column {role}={bare}"
-            )
+        used = {*of.values(), *taken}
+        options, wrong = _series(rows, [name for name in names if name not in used], options, of)
+    if missing_roles := [role for role in ("prompt", "answer") if role not in of]:
+        _refuse_missing(rows, missing_roles, names, where)
     before = tuple(map(str, wanted.get("context", ())))
     if "context" not in wanted:
         before = tuple(
@@ -211,21 +222,30 @@ def make_plan(  # noqa: C901
         )
         before = tuple(name for name in before if filled[name])
     used = {*of.values(), *options, *wrong, *before}
-    not_used = tuple(name for name in names if name not in used and filled[name])
+    parents = {name.rpartition(".")[0] for name in (*used, *names) if "." in name}
+    not_used = tuple(name for name in names if name not in {*used, *parents} and filled[name])
     if seen := [name for name in not_used if any(map(_is_medium, cells(rows, name)))]:
         raise ProbeError(
             f"{where}: the column {seen[0]!r} holds pictures or sound, which are not put before "
-            "a question; remove it "
-            "if the questions need none"
+            "a question; remove it if the questions need none"
         )
     if alike := [
         name for name in not_used if _LIKE_CONTEXT.search(name) and "context" not in wanted
     ]:
         raise ProbeError(
-            f"{where}: the column {alike[0]!r} is named like what belongs before a question, "
-            "and is not used; "
-            f"columns={{'context': {alike[0]!r}}} or --column context={alike[0]} puts it there; "
-            "else remove it"
+            f"{where}: the column {alike[0]!r} is named like what belongs before a question, and "
+            f"is not used; columns={{'context': {alike[0]!r}}} or --column context={alike[0]} puts "
+            "it there; else remove it"
+        )
+    questions = {str(cell) for cell in cells(rows, of["prompt"]) if is_filled(cell)}
+    if (
+        questions
+        and len(rows) > 2 * len(questions)
+        and not any(" " in text.strip() for text in questions)
+    ):
+        raise ProbeError(
+            f"{where}: the column {of['prompt']!r} holds {', '.join(sorted(questions)[:3])}, which "
+            "no model can take for a question; write it out, as in 'What was the cause?'"
         )
     plan = Plan(
         question=of["prompt"],
@@ -240,6 +260,86 @@ def make_plan(  # noqa: C901
         for role, column in of.items()
         if role not in ("prompt", "choices", "answer", "context")
     }
+
+
+def _series(
+    rows: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    options: tuple[str, ...],
+    of: Mapping[str, str],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    # Columns of one word and 1 to k are options, or wrong ones where the answer is in none of them;
+    # a column of lists beside an index is the options.
+    answer = of.get("answer")
+    if answer is None:
+        return options, ()
+    answers = [str(cell).strip() for cell in cells(rows, answer)]
+    is_index = all(re.fullmatch(r"\d|[A-Ja-j]", cell) for cell in answers)
+    lists = [name for name in names if is_index and all(map(_is_list, cells(rows, name)))]
+    if not options and lists:
+        return (lists[0],), ()
+    series: dict[str, list[tuple[int, str]]] = {}
+    for name in names:
+        if match := _SERIES.fullmatch(name.strip()):
+            series.setdefault(match[1].lower(), []).append((int(match[2]), name))
+    for numbered in () if options else map(sorted, series.values()):
+        columns = tuple(name for _, name in numbered)
+        if len(columns) > 1 and [number for number, _ in numbered] == [*range(1, len(columns) + 1)]:
+            texts = [{str(row.get(name)).strip() for name in columns} for row in rows]
+            is_right = [cell in own for cell, own in zip(answers, texts, strict=True)]
+            if is_index or any(is_right) or set(answers) <= {*columns}:
+                return columns, ()
+            return (), columns
+    return options, ()
+
+
+def _is_list(value: Any) -> bool:
+    return (
+        isinstance(value, (list, tuple))
+        and len(value) > 1
+        and all(isinstance(element, str) for element in value)
+    )
+
+
+def _refuse_missing(
+    rows: Sequence[Mapping[str, Any]], roles: Sequence[str], names: Sequence[str], where: str
+) -> None:
+    usual = {name for names in USUAL_NAMES.values() for name in names}
+    is_text = any(name.endswith("?") or len(name) > _LONG_NAME for name in names)
+    if is_text and not usual & set(map(str.lower, names)):
+        raise ProbeError(
+            f"{where}: the first row is no header, since it holds {names[0]!r:.50}; add a row of "
+            "names above it, such as question and answer"
+        )
+    advice = {role.replace("prompt", "question"): _likely(rows, names, role) for role in roles}
+    python = ", ".join(
+        f"{part!r}: {repr(name) if name else '...'}" for part, name in advice.items()
+    )
+    shell = " ".join(f"--column {part}={name or '...'}" for part, name in advice.items())
+    raise ProbeError(
+        f"{where}: no column that is known to hold the {' and the '.join(advice)}; there are "
+        f"{', '.join(names)}; name it: columns={{{python}}}, in the shell {shell}"
+    )
+
+
+def _likely(rows: Sequence[Mapping[str, Any]], names: Sequence[str], role: str) -> str | None:
+    # By a name like a usual one, never a column of numbers, ids or objects.
+    def holds_texts(name: str) -> bool:
+        values = [value for value in cells(rows, name) if is_filled(value)]
+        are_texts = all(isinstance(value, str) for value in values)
+        return are_texts and (role == "answer" or not all(map(str.isdecimal, values)))
+
+    usual = [name for name in USUAL_NAMES[role] if name != "context"]
+    return next(
+        (
+            name
+            for name in names
+            if not _ID_LIKE.search(name)
+            and holds_texts(name)
+            and difflib.get_close_matches(name.lower().strip(), usual, n=1, cutoff=0.7)
+        ),
+        None,
+    )
 
 
 def _is_medium(value: Any) -> bool:

@@ -135,8 +135,7 @@ def worded(probe: Probe, asked: AskedIn, wordings: Sequence[Wording] | None = No
     if not _has_wordings(probe) or not able:
         raise ProbeError(
             f"probe {probe.name!r}: no item has other wordings; needed plain prompts of text "
-            "with options that are "
-            "scored as continuations, and no items that must pass"
+            "with options that are scored as continuations, and no items that must pass"
         )
     able_keys = {(item.task, item.id) for item in able}
     wordings, versions = (OWN, *further), list[Item]()

@@ -261,8 +261,7 @@ class Archive:
         if info.compress_type not in (_STORED, _DEFLATED, _ZSTANDARD):
             raise SnapshotError(
                 f"{self.path}: its member {name!r} is packed with ZIP method "
-                f"{info.compress_type}; stored, deflated "
-                "and Zstandard can be read"
+                f"{info.compress_type}; stored, deflated and Zstandard can be read"
             )
         limit = min(unpacked_limit(info.compress_size), self._budget)
         with file_errors(self.path, f"its member {name!r}"):
@@ -295,9 +294,8 @@ class Archive:
             size += len(block)
             if size > limit:
                 raise SnapshotError(
-                    f"{self.path}: its member {info.filename!r} grows from "
-                    f"{info.compress_size:,} to more than "
-                    f"{limit:,} bytes; no log does, so it is not read"
+                    f"{self.path}: its member {info.filename!r} grows from {info.compress_size:,} "
+                    f"to more than {limit:,} bytes; no log does, so it is not read"
                 )
             blocks.append(block)
         self._budget -= size

@@ -116,8 +116,7 @@ def read(path: Path, reading: Reading) -> Snapshot:
         return _read_results(path, reading)
     raise SnapshotError(
         f"{path}: totals of lm-evaluation-harness without its samples; write them with "
-        "--log_samples, and give "
-        "samples_*.jsonl or the output folder"
+        "--log_samples, and give samples_*.jsonl or the output folder"
     )
 
 
@@ -323,8 +322,7 @@ def _latest_samples(folder: Path) -> dict[str, Path]:
         listed = some_of((home.relative_to(folder) for home in homes), 5)
         raise SnapshotError(
             f"{folder}: needed the results of one model, got {len(homes)} folders with samples: "
-            f"{listed}; give "
-            "one of them"
+            f"{listed}; give one of them"
         )
     # In the order of their dates, so that a later file replaces an earlier one of the same task.
     by_date = sorted(sample_files, key=lambda file: _task_and_date(file)[1])

@@ -315,17 +315,14 @@ def _add_ids(path: Path, rows: Sequence[dict[str, Any]], *, by_order: bool) -> N
         numbered = "numbers them as samples" if are_samples else "pairs them as they come"
         raise SnapshotError(
             f"{path}: {repeats:,} of {len(rows):,} rows have the question of another one, and "
-            "their order proves "
-            "nothing; --map item_id=FIELD tells them apart, --map sample=FIELD if they are "
-            "answers to one question, "
-            f"and --pair-by order {numbered}"
+            "their order proves nothing; --map item_id=FIELD tells them apart, --map sample=FIELD "
+            f"if they are answers to one question, and --pair-by order {numbered}"
         )
     if are_samples and len(numbers := set(times.values())) > 1:
         raise SnapshotError(
             f"{path}: answers to one question are its samples, and questions have from "
-            f"{min(numbers)} to "
-            f"{max(numbers)} of them; needed as many of each, or --map item_id=FIELD if they "
-            "are questions of their own"
+            f"{min(numbers)} to {max(numbers)} of them; needed as many of each, or --map "
+            "item_id=FIELD if they are questions of their own"
         )
     seen = Counter[tuple[Any, str, Any]]()
     for row in without_id:

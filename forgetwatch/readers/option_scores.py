@@ -246,14 +246,12 @@ def _notes(choices: Choices, undecided: int) -> tuple[str, ...]:
     if ties := int(choices.tied.sum()):
         notes.append(
             f"the two best options have equal scores in {ties:,} of {len(choices.tied):,} items, "
-            "as sums in bf16 have; "
-            "the first of equals was taken, and a flip there may be rounding"
+            "as sums in bf16 have; the first of equals was taken, and a flip there may be rounding"
         )
     if against := int(choices.against.sum()):
         notes.append(
             f"the logged log-likelihoods contradict right or wrong in {against:,} items; right "
-            "or wrong is kept as "
-            "logged, and the option chosen is the best that agrees with it"
+            "or wrong is kept as logged, and the option chosen is the best that agrees with it"
         )
     if undecided:
         notes.append(

@@ -101,8 +101,7 @@ def _load(path: Path, reading: Reading) -> Snapshot:
             )
         raise SnapshotError(
             f"{path}: a folder that contains neither a checkpoint (config.json), nor an adapter "
-            "(adapter_config.json), "
-            "nor a harness's log "
+            "(adapter_config.json), nor a harness's log "
             f"({', '.join(reader.folder for reader in _READERS if reader.folder)}); give a file of "
             "outcomes, a checkpoint, or a model id"
         )
@@ -119,8 +118,7 @@ def _read_table(path: Path, head: bytes, rule: OutcomeRule) -> Snapshot:
         *tools, last_tool = (reader.tool for reader in _READERS)
         raise SnapshotError(
             f"{path}: neither Parquet nor UTF-8 text; needed a snapshot, a table in CSV, JSONL "
-            "or Parquet, or a log of "
-            f"{', '.join(tools)} or {last_tool}"
+            f"or Parquet, or a log of {', '.join(tools)} or {last_tool}"
         )
     return table.read_jsonl(path, rule) if begins_json(head) else table.read_csv(path, rule)
 

@@ -88,6 +88,10 @@ _OUTCOMES: Final = (
         "reward",
         "rewards",
         "valid",
+        "verdict",
+        "exact_match",
+        "answer_correctness",
+        "pass@1",
     ),
 )
 
@@ -208,8 +212,7 @@ def _refuse_rows_within(path: Path, document: Mapping[str, Any]) -> None:
         raise SnapshotError(
             f"{path}: one JSON document with {len(found[1]):,} rows in {found[0]!r}, each with "
             f"{', '.join(list(found[1][0])[:_SHOWN])}; `forgetwatch convert` reads them with "
-            f"--rows {found[0]}, and "
-            "--map question=..., --map correct=..."
+            f"--rows {found[0]}, and --map question=..., --map correct=..."
         )
     members = [
         member[0] if isinstance(member, list) and member else member for member in document.values()
@@ -355,13 +358,6 @@ def _conversion(path: Path, columns: Mapping[str, Any]) -> str:
         if outcome and outcome.lower() in _INVERTED:
             match += " --lower-is-better"
         return f"`forgetwatch convert {shlex.quote(str(path))} {pairs}{match} -o out.parquet` takes them, if meant"
-    if several and not outcome:
-        name, numbers = next(iter(several.items()))
-        return (
-            f"{name!r} holds scores from {min(numbers):g} to {max(numbers):g}: `forgetwatch convert` "
-            f"takes --map correct={shlex.quote(name)} with --scale LOW,HIGH, its lowest and highest "
-            "possible score, and --map item_id=COLUMN or --map question=COLUMN"
-        )
     if constant := next(
         ((name, numbers.pop()) for name, numbers in outcomes.items() if len(numbers) == 1), None
     ):
@@ -372,9 +368,8 @@ def _conversion(path: Path, columns: Mapping[str, Any]) -> str:
         )
     return (
         "no column is certain to hold them; `forgetwatch convert` takes --map item_id=COLUMN or "
-        "--map question=COLUMN, "
-        "and --map correct=COLUMN of 0 and 1, or --map output=COLUMN and --map gold=COLUMN with "
-        "--match"
+        "--map question=COLUMN, and --map correct=COLUMN of 0 and 1, or of scores with --scale "
+        "LOW,HIGH, or --map output=COLUMN and --map gold=COLUMN with --match"
     )
 
 
@@ -406,9 +401,8 @@ def _refuse_ids_of_subjects(path: Path, item_id: pa.Array, columns: Mapping[str,
     if found and 2 * min(found)[0] <= len(ids):
         subject = min(found)[1]
         raise SnapshotError(
-            f"{path}: its ids repeat, and are unique within each {subject}; "
-            f"`forgetwatch convert {shlex.quote(str(path))} --map item_id=item_id --map "
-            f"task={shlex.quote(subject)} "
+            f"{path}: its ids repeat, and are unique within each {subject}; `forgetwatch convert "
+            f"{shlex.quote(str(path))} --map item_id=item_id --map task={shlex.quote(subject)} "
             "--map correct=correct -o outcomes.parquet` makes each one a task"
         )
 
@@ -631,8 +625,7 @@ def _clean_logprobs(columns: dict[str, Any], name: str) -> str:
     columns[name] = pc.if_else(pa.array(missing), pa.scalar(None, lists.type), lists)
     return (
         f"{name} of {int(missing.sum()):,} of {len(lists):,} rows count as missing: they have "
-        "no number for an "
-        "option, or minus infinity for every one"
+        "no number for an option, or minus infinity for every one"
     )
 
 

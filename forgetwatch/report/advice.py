@@ -217,8 +217,7 @@ def advise(trajectory: Trajectory, run: Path, *, tolerance: Tolerance = TOLERANC
                     kind="earlier",
                     text=f"against the first base {conclusion.decision.sentence}. This stage itself is "
                     f"{case.found.decision.word}: the loss came earlier, so begin there "
-                    f"({names}); what follows is "
-                    "against the first base",
+                    f"({names}); what follows is against the first base",
                 )
             ]
             case = _Case(

@@ -89,8 +89,7 @@ _LABELS: Final = {
     ),
     "passages": (
         "Curves: change of the bits per byte of the passages at each look, of all of them with "
-        "its 95 % interval and "
-        "of each category; the table of passages has the numbers."
+        "its 95 % interval and of each category; the table of passages has the numbers."
     ),
     "drift": (
         "Curves: KL from the base at each look by each estimator with its 95 % interval, a "

@@ -163,8 +163,7 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     figure.suptitle(
         f"Estimated change {100 * estimated(last_total)[0]:+.1f} points: "
         f"{count(last_total.forgotten)} answers were forgotten and {count(last_total.gained)} "
-        "gained, of "
-        f"{count(last_total.n)}",
+        f"gained, of {count(last_total.n)}",
         fontsize=13,
         fontweight="bold",
     )

@@ -63,13 +63,10 @@ LEVELS: Final[Mapping[Level, str]] = {
 
 _DRIFT: Final = (
     "The base generated short texts ({}), and each look computes their probability again. KL is "
-    "the number of nats a "
-    "token by which they are less likely now. It needs no right answer. “Sampled” is the mean "
-    "over the tokens that the "
-    "base generated; “summed” is over the base's likeliest tokens at each position, a lower "
-    "bound and far less noisy; "
-    "“exact” is over all tokens. The floor is the KL of the base itself in other batches, "
-    "sampled then summed. "
+    "the number of nats a token by which they are less likely now. It needs no right answer. "
+    "“Sampled” is the mean over the tokens that the base generated; “summed” is over the base's "
+    "likeliest tokens at each position, a lower bound and far less noisy; “exact” is over all "
+    "tokens. The floor is the KL of the base itself in other batches, sampled then summed. "
     "Brackets hold 95 % intervals."
 )
 
@@ -296,9 +293,8 @@ def _causes(causes: Causes) -> list[Section]:
 
 
 _CAUSES: Final = (
-    "Of the questions that the base had right. “Explains” is the part of what was lost that "
-    "goes with the column "
-    "within categories; “permuted” is what 95 of 100 permuted columns stay below."
+    "Of the questions that the base had right. “Explains” is the part of what was lost that goes "
+    "with the column within categories; “permuted” is what 95 of 100 permuted columns stay below."
 )
 
 

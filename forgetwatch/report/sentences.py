@@ -97,8 +97,7 @@ def _how_sure(comparison: Comparison) -> str:
         ends = between(flip_interval(changed, null_flips.measured), percent)
         parts.append(
             f"When {questions(null_flips.measured).lower()} were measured again with the same "
-            f"weights, {count(changed)} had "
-            f"another result (95 %: {ends} %)."
+            f"weights, {count(changed)} had another result (95 %: {ends} %)."
         )
     if (vanished := group.outcomes.vanished) > 0:
         gone = questions(vanished)

@@ -182,8 +182,7 @@ class Kept:
         if shared and rank() == 0:
             log(
                 f"retention: {shared:,} of the {len(self.questions):,} questions are watched "
-                "too, and do not show "
-                "what is forgotten; `forgetwatch probe split` makes two halves"
+                "too, and do not show what is forgotten; `forgetwatch probe split` makes two halves"
             )
 
     def term(self, model: nn.Module, *, step: int) -> Tensor:

@@ -192,8 +192,7 @@ def _check_follows(
             f"{type(base_model(model)).__name__} generates by other log-probabilities than "
             "those of the same text when "
             f"read: they differ by {differences.mean():.2g} nats per token, needed at most "
-            f"{FOLLOWS}; drift cannot be "
-            "measured for this model with this version of transformers"
+            f"{FOLLOWS}; drift cannot be measured for this model with this version of transformers"
         )
 
 
@@ -209,18 +208,16 @@ def check_completions(completions: Completions, model: nn.Module, tokenizer: Any
     stored, size = completions.meta, ModelInfo.of(model).vocabulary
     if (expected := stored.get("vocabulary")) is not None and size < expected:
         raise ScoringError(
-            f"the completions were generated with a vocabulary of {expected} tokens, and the "
-            f"model has {size}; "
-            "compare models of one family, or sample new completions from the base"
+            f"the completions were generated with a vocabulary of {expected} tokens, and the model "
+            f"has {size}; compare models of one family, or sample new completions from the base"
         )
     spelled = stored.get("tokenizer")
     if spelled is not None and spelled != _spelling_hash(
         completions.prompts + completions.tokens, tokenizer
     ):
         raise ScoringError(
-            "the completions were generated with another tokenizer, in which their token ids "
-            "mean other text; load the "
-            "tokenizer of the base, or sample new completions from the base"
+            "the completions were generated with another tokenizer, in which their token ids mean "
+            "other text; load the tokenizer of the base, or sample new completions from the base"
         )
 
 
@@ -317,6 +314,5 @@ def _check_vocabulary(rows: Sequence[Ids], size: int) -> None:
     if highest >= size:
         raise ScoringError(
             f"a prompt or completion holds token id {highest}, and the model's vocabulary has "
-            f"{size} tokens; "
-            "load the tokenizer and the model that the completions were made with"
+            f"{size} tokens; load the tokenizer and the model that the completions were made with"
         )

@@ -214,8 +214,7 @@ def _vanished(group: Group, step: int) -> list[GuardFinding]:
         return []
     line = (
         f"{group.outcomes.newly_unscored:,} answers that were scored at the start have no "
-        f"outcome at step {step}, "
-        f"{count(group.vanished_right)} of them right before"
+        f"outcome at step {step}, {count(group.vanished_right)} of them right before"
     )
     return [GuardFinding("vanished", _name(group), step, line)]
 

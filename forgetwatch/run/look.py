@@ -27,8 +27,10 @@ from forgetwatch.comparing.checks import repeated_prompts
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import ScoringError, WatchError
 from forgetwatch.probe import Probe
+from forgetwatch.probes.open_rendering import rendered
 from forgetwatch.progress import Failures, Progress, announced, log, seconds, shown
 from forgetwatch.run.known_baseline import KnownBaseline, differing, without_trial
+from forgetwatch.run.questions import answers_at_start
 from forgetwatch.run.run import Look, Run, checked_step
 from forgetwatch.run.run_again import with_again
 from forgetwatch.run.schedule import (
@@ -161,6 +163,7 @@ class LookScorer:
         run.open()
         started, null = time.perf_counter(), None
         if run.baseline is None:
+            self._choose_rendering(model, tokenizer)
             try:
                 snapshot, null = self._measure_start(model, tokenizer, step=step)
             except BaseException:
@@ -187,6 +190,16 @@ class LookScorer:
                 figure = self._task_figure(model, tokenizer, self._target_probe, step=step)
                 run.update(task=figure)
         return run.add(snapshot, step=step, null=null, seconds=time.perf_counter() - started)
+
+    def _choose_rendering(self, model: nn.Module, tokenizer: Any) -> None:
+        self.run.probe, line = rendered(
+            self.run.probe,
+            lambda tried: answers_at_start(
+                tried, model, tokenizer, token_budget=self._token_budget
+            ),
+        )
+        if line and rank() == 0:
+            log(line)
 
     def _task_figure(
         self, model: nn.Module, tokenizer: Any, task: Probe, *, step: int
@@ -393,8 +406,7 @@ class LookScorer:
         if not all(all_gather(lambda: scorer.encodes_alike(tokenizer))):
             raise ScoringError(
                 f"the tokenizer at step {step} encodes the questions differently from the one "
-                "at step "
-                f"{self._encoded_at}; needed one tokenizer for all looks of a run"
+                f"at step {self._encoded_at}; needed one tokenizer for all looks of a run"
             )
         started, late = time.perf_counter(), math.inf
         if run.baseline is None and self._told is not None:

@@ -87,8 +87,7 @@ def composite_row(share: float, metrics: Mapping[str, float], name: str | None) 
         )
         raise WatchError(
             f"composite={name!r} is {'not in the evaluation' if task is None else task}; needed "
-            "a metric from 0 to 1, "
-            f"such as {metric_names or 'none of these'}"
+            f"a metric from 0 to 1, such as {metric_names or 'none of these'}"
         )
     return {
         f"{PREFIX}/all/composite": 2 * task * share / (task + share) if task + share > 0 else 0.0

@@ -111,8 +111,7 @@ def join_lineage(
         return f"{stage_text}; the baseline of the first base is lost: counting against the start of this stage alone"
     return (
         f"{stage_text}; baseline of the first base found: counting against both. eval/forget is "
-        "against the first base; "
-        "eval/forget_stage, the alarms and the guard are about this stage"
+        "against the first base; eval/forget_stage, the alarms and the guard are about this stage"
     )
 
 
@@ -199,8 +198,7 @@ def _named(path: Path) -> Lineage | None:
     if folder is None:
         raise WatchError(
             f"lineage={str(path)!r}: needed the output_dir of an earlier training that was "
-            "watched, its run folder, or "
-            "one of its checkpoints; found no baseline there"
+            "watched, its run folder, or one of its checkpoints; found no baseline there"
         )
     try:
         lineage = lineage_after(folder, how=NAMED)
@@ -219,8 +217,7 @@ def _check(lineage: Lineage, run: Run) -> None:
     if problem := check_one_model(lineage.model, run.state.model, with_template=uses_template):
         raise WatchError(
             f"{lineage.runs[-1].name} and this training: {problem}; name the right one "
-            "(lineage=...), or turn it off "
-            "(lineage=False)"
+            "(lineage=...), or turn it off (lineage=False)"
         )
 
 

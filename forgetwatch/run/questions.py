@@ -22,6 +22,7 @@ from torch import nn
 from forgetwatch.probe import Probe, combine
 from forgetwatch.probes.ladder import TRIED, described_levels, is_pool
 from forgetwatch.probes.named import fitted, load_probe
+from forgetwatch.probes.open_rendering import as_measured, rendered
 from forgetwatch.probes.overlap import Overlap, exact_overlap, training_text
 from forgetwatch.probes.shipped_probes import STRATA, stratified
 from forgetwatch.progress import Done, Progress, shown
@@ -149,11 +150,15 @@ def choose(
             tokenizer, fast=is_fast, obstacle=obstacle, fingerprint=fingerprint
         )
         lines.append(f"evaluating {named.name}: {why}")
-    probe = named
+    probe, line = rendered(
+        as_measured(named, fingerprint),
+        lambda tried: answers_at_start(tried, model, tokenizer, token_budget=token_budget),
+    )
+    lines += [line] if line else []
     if is_pool(named):
         probe = fitted(
             named,
-            lambda tried: _answers(tried, model, tokenizer, token_budget=token_budget),
+            lambda tried: answers_at_start(tried, model, tokenizer, token_budget=token_budget),
             earlier=on_main_process(earlier),
         )
         # One ladder in all processes, whatever their arithmetic.
@@ -166,9 +171,10 @@ def choose(
     return probe, tuple(lines)
 
 
-def _answers(
+def answers_at_start(
     probe: Probe, model: nn.Module, tokenizer: Any, *, token_budget: int | None
 ) -> Snapshot:
+    """Answers of the model that a run begins with, random states unchanged."""
     # Not more memory than a step: a row that is longer than its batch is left out.
     longest = _CHARACTERS * max(token_budget or 1e9, _SHORT)
     kept = [item for item in probe if len(str(item.prompt)) < longest]

@@ -39,6 +39,7 @@ from forgetwatch.grading.grader import RULES
 from forgetwatch.measures.flip_counts import VANISHED_SHARE_NOTED
 from forgetwatch.measures.pairing import rows_of_baseline
 from forgetwatch.probe import Probe
+from forgetwatch.probes.open_rendering import as_measured
 from forgetwatch.progress import log
 from forgetwatch.run.compared_looks import ComparedLooks
 from forgetwatch.run.run_drift import RunDrift
@@ -415,12 +416,12 @@ class Run:
             WatchError: If its fingerprint is another one.
         """
         made_with = meta.get("probe") or {}
+        self.probe = as_measured(self.probe, made_with.get("fingerprint"))
         if made_with.get("fingerprint", "") not in (None, self.probe.fingerprint):
             raise WatchError(
                 f"the run's baseline was made with probe {made_with.get('name')!r} "
                 f"(fingerprint {str(made_with.get('fingerprint'))[:12]}), and this is probe "
-                f"{self.probe.name!r} "
-                f"({self.probe.fingerprint[:12]}); resume with the probe in "
+                f"{self.probe.name!r} ({self.probe.fingerprint[:12]}); resume with the probe in "
                 f"{self.folder.path / PROBE}"
             )
 
@@ -512,8 +513,7 @@ class Run:
         until = checked_step(step, lowest=-1)
         if self.comparisons and until < (start_step := min(self.comparisons)):
             raise WatchError(
-                f"resume: needed step {start_step}, that of the baseline, or a later one, "
-                "got "
+                f"resume: needed step {start_step}, that of the baseline, or a later one, got "
                 f"{until}"
             )
         self.state = self.state.until(until)

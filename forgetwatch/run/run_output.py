@@ -144,8 +144,7 @@ def not_generated_line(probe: Probe) -> str:
     lost = Subset.from_probe(probe, items=None, generates=False).missing_categories
     return (
         "generated answers would take the looks beyond max_overhead: only log-likelihood items "
-        "and generated must_pass "
-        "ones are evaluated"
+        "and generated must_pass ones are evaluated"
         + (f"; no item of {', '.join(lost)} is among them" if lost else "")
         + "; max_overhead=None evaluates all"
     )
@@ -157,9 +156,8 @@ def dropped_line(budget: Budget, *, after: int, each: float) -> str:
     looks, training = len(later) * each, (budget.clock.step or 0.0) * budget.schedule.max_steps
     return (
         f"looks take longer than they may: those at step{'' if len(later) == 1 else 's'} "
-        f"{', '.join(map(str, later))} "
-        f"are left, about {100 * looks / (looks + training):.1f} % of the run's time; "
-        "max_overhead=None takes all"
+        f"{', '.join(map(str, later))} are left, about {100 * looks / (looks + training):.1f} % of "
+        "the run's time; max_overhead=None takes all"
     )
 
 
@@ -286,8 +284,7 @@ class Command:
             how = f"exit status {status}" if status > 0 else f"signal {-status}"
             log(
                 f"on_look={self.template!r} failed at step {step} with {how}; the run "
-                "continues, and later failures "
-                "with it are not logged"
+                "continues, and later failures with it are not logged"
             )
 
 

@@ -264,8 +264,7 @@ class _MLflow(Tracker):
         ):  # accelerate would take that one
             raise WatchError(
                 f"--resume-run {named['run']}: MLFLOW_RUN_ID is {environment_run}; unset it, or "
-                "name the "
-                "same run"
+                "name the same run"
             )
         return {"run_id": named["run"]}
 

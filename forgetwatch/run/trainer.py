@@ -129,8 +129,7 @@ def check_trainer(
     if composite is None and best.endswith("/composite"):
         raise WatchError(
             f"metric_for_best_model={best!r} needs composite='...': the metric of the trainer's "
-            "own evaluation that "
-            "is combined with what is kept"
+            "own evaluation that is combined with what is kept"
         )
     if chosen_by(args) and best.endswith("/retention"):
         raise WatchError(
@@ -144,8 +143,7 @@ def check_trainer(
     if len(own_positions) > 1:
         raise WatchError(
             f"the trainer has {len(own_positions)} ForgetWatchCallbacks, and a run has one; put "
-            "all items into one "
-            "probe"
+            "all items into one probe"
         )
     # Callbacks run in the order of the list, and early stopping reads the metric that this one
     # adds.
@@ -179,10 +177,9 @@ def check_choice(args: TrainingArguments, *, right: int) -> None:
     """Refuse a best checkpoint chosen by what is kept, without any."""
     if chosen_by(args) and right == 0:
         raise WatchError(
-            f"metric_for_best_model={args.metric_for_best_model!r}: no answer of the baseline "
-            "is right, so that none "
-            "can be kept; choose by another metric, or take a probe of which the model knows "
-            "something"
+            f"metric_for_best_model={args.metric_for_best_model!r}: no answer of the baseline is "
+            "right, so that none can be kept; choose by another metric, or take a probe of which "
+            "the model knows something"
         )
 
 

@@ -401,8 +401,7 @@ def find_run_folder(path_given: str | Path) -> Path:
     if not (folder / BASELINE).is_file():
         raise SnapshotError(
             f"{folder}: needed a run folder with {BASELINE}, found none there; give the "
-            "output_dir of a run, "
-            f"or the {RUN_FOLDER} in it"
+            f"output_dir of a run, or the {RUN_FOLDER} in it"
         )
     return folder
 

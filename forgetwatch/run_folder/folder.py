@@ -131,8 +131,7 @@ class RunFolder:
         except Timeout as error:
             raise WatchError(
                 f"{folder}: needed a folder that no other training uses, and another process "
-                "trains here; give each "
-                "run an output_dir of its own, or stop the other one"
+                "trains here; give each run an output_dir of its own, or stop the other one"
             ) from error
         except (
             OSError,
@@ -178,8 +177,7 @@ class RunFolder:
         if self.run is not None and owner(self.path) not in (None, self.run):
             raise WatchError(
                 f"{self.path}: another training has begun here, and the looks of this one are "
-                "not written into it; "
-                "needed an output_dir of its own for each"
+                "not written into it; needed an output_dir of its own for each"
             )
 
     def set_aside(self) -> Path | None:

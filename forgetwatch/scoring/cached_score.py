@@ -122,8 +122,7 @@ def score_derived(
         except (OSError, ForgetwatchError) as error:
             warnings.warn(
                 f"the snapshot could not be cached in {entry.path.parent} ({error}); set "
-                "FORGETWATCH_CACHE to a folder "
-                "that can be written",
+                "FORGETWATCH_CACHE to a folder that can be written",
                 stacklevel=2,
             )
         return snapshot

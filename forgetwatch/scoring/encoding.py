@@ -219,10 +219,9 @@ def check_distinct(probe: Probe, items: Sequence[Item], encoded: Sequence[Encode
             continue
         raise ScoringError(
             f"probe {probe.name!r}: {alike:,} of {number:,} questions have the token ids of "
-            "another one, so that the "
-            f"model cannot tell them apart, such as {sorted(map(str, collapsed[0]))[0]!r:.60}; "
-            "needed a chat template "
-            "that renders the whole prompt, and a tokenizer that knows its characters"
+            "another one, so that the model cannot tell them apart, such as "
+            f"{sorted(map(str, collapsed[0]))[0]!r:.60}; needed a chat template that renders the "
+            "whole prompt, and a tokenizer that knows its characters"
         )
 
 

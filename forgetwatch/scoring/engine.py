@@ -171,8 +171,7 @@ class Engine:
                 if all_gather(lambda: self._parity.is_non_causal(model))[0]:
                     raise ScoringError(
                         f"{type(base_model(model)).__name__} returns other logits for a text "
-                        "when more text follows; "
-                        "needed a causal language model"
+                        "when more text follows; needed a causal language model"
                     )
                 progress = None if progress is None else self._with_test(progress)
                 score_items = self._choose_layout if self.layout is None else self._confirm_layout

@@ -301,11 +301,9 @@ class ForwardPass:
             or logits.shape[2] != self.vocabulary
         ):
             raise ScoringError(
-                f"{name} returned logits of shape {tuple(logits.shape)}, needed "
-                f"{self.vocabulary} numbers, one per "
-                f"token of the vocabulary, at {needed} positions of {rows} rows of {width}; "
-                "needed a causal language "
-                "model with its language head"
+                f"{name} returned logits of shape {tuple(logits.shape)}, needed {self.vocabulary} "
+                f"numbers, one per token of the vocabulary, at {needed} positions of {rows} rows "
+                f"of {width}; needed a causal language model with its language head"
             )
         self._returns_all = True
         return (

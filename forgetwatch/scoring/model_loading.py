@@ -117,9 +117,7 @@ def load_model(
     check_path(name_or_path)
     remedy = (
         f"spread it over all GPUs and the CPU (`forgetwatch score {name_or_path} --device-map "
-        "auto`), "
-        "or free memory; a "
-        "training takes the snapshot as its baseline"
+        "auto`), or free memory; a training takes the snapshot as its baseline"
     )
     if spreads := loading.device_map is not None:
         remedy = "free memory, or take a smaller or quantized model"
@@ -291,9 +289,8 @@ def _check_complete(name_or_path: str, loading: dict[str, Any]) -> None:
         if names := sorted(map(str, loading[key_list])):
             raise ScoringError(
                 f"{name_or_path}: {len(names)} weights of the language model are not in its files, "
-                f"{names[0]} among them "
-                f"({key_list.replace('_keys', '')}); needed a whole causal language model with "
-                "its head"
+                f"{names[0]} among them ({key_list.replace('_keys', '')}); needed a whole causal "
+                "language model with its head"
             )
     if names := sorted(
         name for name in map(str, loading["unexpected_keys"]) if not _NOT_USED.search(name)

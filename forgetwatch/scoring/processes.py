@@ -113,8 +113,7 @@ def joined_group() -> Iterator[None]:
         if "gloo" in str(error) and not isinstance(error, ForgetwatchError):
             raise ScoringError(
                 f"process {number}: another process of the group no longer answers; was it "
-                "killed, is memory full, or "
-                "does it hang?"
+                "killed, is memory full, or does it hang?"
             ) from error
         raise
     finally:
@@ -148,8 +147,7 @@ def _begin_group() -> Store:
     if missing := [name for name in _LAUNCHER if name not in os.environ]:
         raise ScoringError(
             f"WORLD_SIZE is {launched_count()}, and {', '.join(missing)} is not set; start "
-            "several processes "
-            "with torchrun or accelerate launch, or unset WORLD_SIZE for one"
+            "several processes with torchrun or accelerate launch, or unset WORLD_SIZE for one"
         )
     backend = "gloo"
     if torch.cuda.is_available():
@@ -172,8 +170,7 @@ def _begin_group() -> Store:
         why = str(error).strip().splitlines()[0]
         raise ScoringError(
             f"the group of {launched_count()} processes cannot begin {address} ({why}); were all "
-            "of them started? Unset "
-            "WORLD_SIZE for one process"
+            "of them started? Unset WORLD_SIZE for one process"
         ) from error
     finally:
         waiting.cancel()

@@ -228,8 +228,7 @@ class Scorer:
                 f"all answers of probe {self.probe.name!r} are generated, and "
                 f"{type(base_model(model)).__name__} "
                 f"cannot generate here: {obstacle}; needed a probe with scored choices, or a "
-                "checkpoint "
-                "that is scored by one process (`forgetwatch score`)"
+                "checkpoint that is scored by one process (`forgetwatch score`)"
             )
         following = "generated answers" if self._generated and not obstacle else ""
         generated: dict[int, list[dict[str, Any]]] = {}
@@ -330,8 +329,7 @@ class Scorer:
         if highest >= size:
             raise ScoringError(
                 f"the tokenizer gives token id {highest}, and the model's vocabulary has {size} "
-                "tokens; "
-                "load the model's own tokenizer, or resize the model's embeddings"
+                "tokens; load the model's own tokenizer, or resize the model's embeddings"
             )
 
     def _row(self, index: int, scores: dict[int, Scores]) -> dict[str, Any]:

@@ -96,9 +96,7 @@ def load_tokenizer(name_or_path: str, *, loading: Loading = Loading()) -> Loaded
     except Exception as error:  # whatever a loader of foreign files raises
         raise ScoringError(
             f"{name_or_path}: no tokenizer can be loaded from it; needed a folder with its "
-            "files, or a "
-            "model id "
-            f"({' '.join(str(error).split())})"
+            f"files, or a model id ({' '.join(str(error).split())})"
         ) from error
     try:
         config = AutoConfig.from_pretrained(

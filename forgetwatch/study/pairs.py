@@ -360,9 +360,8 @@ class Sources:
         if min(samples) > 1 and samples[0] != samples[1]:
             raise StudyError(
                 f"{sides[0].label} has {samples[0]} answers to an item and {sides[1].label} has "
-                f"{samples[1]}; give as "
-                "many on both sides, or one on one side, which is then compared with each of "
-                "the other"
+                f"{samples[1]}; give as many on both sides, or one on one side, which is then "
+                "compared with each of the other"
             )
         before, after = (  # one answer to each item is the same answer for each seed
             side if n == max(samples) else concatenate([side] * max(samples), as_samples=True)
@@ -435,8 +434,7 @@ class Sources:
             if (samples := _samples(snapshot)) > 1:
                 raise StudyError(
                     f"{snapshot.label} has {samples} answers to an item, and in a list each "
-                    "file is one seed; give it "
-                    "alone, or one file for each seed"
+                    "file is one seed; give it alone, or one file for each seed"
                 )
         joined = concatenate(read, as_samples=True)
         items = item_codes(joined)

@@ -229,8 +229,7 @@ class _Reader:
         if name in self._named:
             raise StudyError(
                 f"{where}: the name is there twice, first in stage {_short(self._named[name])}; "
-                "give each pair a name "
-                "of its own"
+                "give each pair a name of its own"
             )
         self._named[name] = stage
         if lacking := [side for side in ("before", "after") if side not in entry]:
@@ -241,8 +240,7 @@ class _Reader:
         if min(len(before), len(after)) > 1 and len(before) != len(after):
             raise StudyError(
                 f"{where}: {len(before)} seeds before and {len(after)} after; give as many on "
-                "both sides, or one on "
-                "one side, which is then compared with each of the other"
+                "both sides, or one on one side, which is then compared with each of the other"
             )
         on_mismatch, allowed = (entry.get(name, self._defaults.get(name)) for name in _COMPARED)
         return Pair(
@@ -441,9 +439,8 @@ def _check_kinds(pairs: Sequence[Pair], path: Path) -> None:
         kinds = {type(pair.covariates[name]): pair for pair in pairs if name in pair.covariates}
         if len(kinds) > 1 and name != DISTANCE:
             raise StudyError(
-                f"{path}: covariate {_short(name)} is a number in pair "
-                f"{_short(kinds[float].name)} and a word in pair "
-                f"{_short(kinds[str].name)}; give all pairs one of both"
+                f"{path}: covariate {_short(name)} is a number in pair {_short(kinds[float].name)} "
+                f"and a word in pair {_short(kinds[str].name)}; give all pairs one of both"
             )
 
 

@@ -269,30 +269,24 @@ def study_markdown(study: Study) -> str:
 
 CAUSES_ABOUT: Final = (
     "Whether the lost questions are those that the model before was less sure of, or those near "
-    "the training rows, "
-    "within categories. In brackets what 95 of 100 permuted columns stay below; a star is "
-    "beyond it."
+    "the training rows, within categories. In brackets what 95 of 100 permuted columns stay below; "
+    "a star is beyond it."
 )
 
 
 TRENDS_ABOUT: Final = (
-    "Change of the total, in points, with one more step of what the file gives each pair, "
-    "within its stage; a word or "
-    "a stage is compared with the most frequent one. The model family is the unit. In 95 of 100 "
-    "studies all brackets "
-    "of the column “points” hold their value: one that contains 0 tells nothing, and a dash "
-    "stands where families are "
-    "too few, one family alone differs, or the stage determines it. “Others held” is the change "
-    "with all other "
-    "quantities of the table held too; “would be seen” is the change that 80 of 100 such "
-    "studies would tell."
+    "Change of the total, in points, with one more step of what the file gives each pair, within "
+    "its stage; a word or a stage is compared with the most frequent one. The model family is the "
+    "unit. In 95 of 100 studies all brackets of the column “points” hold their value: one that "
+    "contains 0 tells nothing, and a dash stands where families are too few, one family alone "
+    "differs, or the stage determines it. “Others held” is the change with all other quantities of "
+    "the table held too; “would be seen” is the change that 80 of 100 such studies would tell."
 )
 
 
 FINDINGS_ABOUT: Final = (
     "The abstract of arXiv 2510.17776 says small, low, moderate and large without numbers; the "
-    "bounds here are ours. "
-    "Intervals are of 95 % over model families."
+    "bounds here are ours. Intervals are of 95 % over model families."
 )
 
 

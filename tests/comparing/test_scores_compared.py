@@ -186,3 +186,23 @@ def test_json_and_trackers_have_the_scores() -> None:
         if isinstance(quantity, Quantity)
     }
     assert tracked["score_after"] == "all"
+
+
+def test_answers_to_one_question_under_several_ids_are_one_observation() -> None:
+    rng = np.random.default_rng(9)
+    right = [rng.random((60, 4)) < rng.beta(0.5, 0.5, 60)[:, None] for _ in range(2)]
+    hashes = np.repeat([f"h{question}" for question in range(60)], 4)
+    by_id, by_sample = (
+        [
+            Snapshot.from_columns({**columns, "content_hash": hashes, "correct": side.ravel()}, {})
+            for side in right
+        ]
+        for columns in (
+            {"item_id": [f"r{row}" for row in range(240)]},
+            {"item_id": hashes, "sample": np.tile(np.arange(4), 60)},
+        )
+    )
+    first = compare(before=by_id[0], after=by_id[1])
+    second = compare(before=by_sample[0], after=by_sample[1])
+    assert first.all.net_change_interval == pytest.approx(second.all.net_change_interval)
+    assert first.clusters == 60

@@ -527,11 +527,11 @@ def test_an_error_lists_all_mistakes_of_a_probe_file(tmp_path: Path) -> None:
         ([], "needed rows, and there are none"),
         (
             [{"frage": "a", "answer": "b"}],
-            "no column that is known to hold the prompt; there are frage, answer",
+            r"hold the question; there are frage, answer; name it: columns=\{'question': \.\.\.\}",
         ),
         (
             [{"qestion": "a", "answer": "b"}],
-            "hold the prompt.*in the shell --column prompt=qestion",
+            "hold the question.*in the shell --column question=qestion",
         ),
         (
             [{"question": "a"}],
@@ -578,7 +578,7 @@ def test_columns_that_are_not_there_are_named(columns: dict[str, str], why: str)
         ("a.csv", b"question,answer\nWo liegt K\xf6ln?,am Rhein\n", "another encoding than UTF-8"),
         ("a.json", "[", "needed JSON"),
         ("a.parquet", "nope", "needed a table in CSV, JSON or Parquet, and it cannot be read"),
-        ("a.txt", "x", "not a JSON object"),
+        ("a.txt", "x", r"got a file of another kind \(.txt\)"),
     ],
 )
 def test_files_that_cannot_be_read_are_named_with_the_line(

@@ -23,7 +23,6 @@ def test_a_probe_is_loaded_by_path(tmp_path: Path) -> None:
         ("standrd", ", did you mean 'standard'[?]"),
         ("quick+behavior", ", did you mean 'behaviour'[?]"),
         ("none.jsonl", ""),
-        (".", ""),
     ],
 )
 def test_an_unknown_name_is_refused_with_the_closest_one(name: str, near: str) -> None:
@@ -32,6 +31,11 @@ def test_an_unknown_name_is_refused_with_the_closest_one(name: str, near: str) -
         ProbeError, match=f"no such file, and no such shipped probe{near}; {needed}"
     ):
         load_probe(name)
+
+
+def test_a_folder_is_no_probe(tmp_path: Path) -> None:
+    with pytest.raises(ProbeError, match=r"needed a file of items or rows, got a folder"):
+        load_probe(tmp_path)
 
 
 def test_a_number_behind_a_name_takes_the_first_items() -> None:

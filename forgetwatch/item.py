@@ -45,17 +45,20 @@ TRAITS: Final = ("stops", "loops", "refuses", "language", "length", "case")
 
 
 MATCHES: Final = (
-    *("exact", "exact:fold", "contains", "number", "letter", "regex"),
-    *(
-        "json",
-        "json:only",
-        "json:keys",
-        "json:keys:only",
-        "tool_call",
-        "boxed",
-        "math",
-        "instructions",
-    ),
+    "exact",
+    "exact:fold",
+    "contains",
+    "number",
+    "letter",
+    "regex",
+    "json",
+    "json:only",
+    "json:keys",
+    "json:keys:only",
+    "tool_call",
+    "boxed",
+    "math",
+    "instructions",
     *TRAITS,
 )
 """Ways to grade a generated answer, next to ``regex:PATTERN``; the package `grading` defines each.
@@ -236,6 +239,12 @@ class Item:
         if self.answer is None:
             return ()
         return self.answer if isinstance(self.answer, tuple) else (self.answer,)
+
+    @property
+    def right_texts(self) -> tuple[str, ...]:
+        """Texts of all right answers, without surrounding spaces."""
+        right = [self.choices[int(at)] for at in self.answers] if self.choices else self.answers
+        return tuple(str(text).strip() for text in right)
 
     @property
     def is_passage(self) -> bool:

@@ -55,6 +55,11 @@ _NOT_FORCED: Final = frozenset({*TRAITS, "regex", "json:keys", "json:keys:only"}
 """Matches whose answer describes an output and is not itself a text that a model would generate."""
 
 
+def has_letters(item: Item) -> bool:
+    """Are the options A, B, ... or (A), (B), ...?"""
+    return [choice.strip(" ().") for choice in item.choices] == list(LETTERS[: len(item.choices)])
+
+
 @dataclass(frozen=True, eq=False)
 class Probe(Sequence[Item]):
     """A named, fixed, ordered set of items, and the settings by which they are evaluated.
@@ -207,11 +212,8 @@ class Probe(Sequence[Item]):
                 raise self._error(f"{needs[0]} needs the chat template; use rendering='chat'", item)
         if self.scoring == "loglikelihood" or not item.choices:
             return
-        are_letters = [choice.strip() for choice in item.choices] == list(
-            LETTERS[: len(item.choices)]
-        )
         shows_letters = _LISTED.search(item.shots) and _ENDS_IN_LETTER.search(item.shots)
-        if item.shots and not are_letters and not shows_letters:
+        if item.shots and not has_letters(item) and not shows_letters:
             raise self._error(
                 "its worked examples (shots) end in the text of an option, and "
                 f"scoring={self.scoring!r} needs letters of listed options; use "

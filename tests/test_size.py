@@ -18,8 +18,8 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 343_180,
-    "tokens of the tests": 477_211,
+    "tokens of the package": 343_321,
+    "tokens of the tests": 478_181,
     "public names": 15,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -34,22 +34,22 @@ AT_MOST = {
 ROOMS = {
     "data": (
         "errors extras files loading progress ranges visible_text decoding wording item probe snapshot cache",
-        16_398,
+        16_462,
     ),
     "metrics": ("metrics measures", 27_276),
     "theory": ("theory", 5_441),
     "grading": ("grading", 17_099),
-    "probes": ("probes", 26_220),
-    "readers": ("readers files/rows files/json_pieces", 32_488),
-    "compare": ("text measures/aligned measures/pairing measures/option_columns comparing", 38_024),
+    "probes": ("probes", 26_232),
+    "readers": ("readers files/rows files/json_pieces", 32_409),
+    "compare": ("text measures/aligned measures/pairing measures/option_columns comparing", 38_060),
     "policy": ("policy", 9_645),
-    "report": ("report", 30_510),
-    "scoring": ("scoring", 34_235),
+    "report": ("report", 30_506),
+    "scoring": ("scoring", 34_227),
     "retention": ("retention", 3_908),
     "run": ("run run_folder follow", 54_832),
-    "merge": ("merge", 8_412),
+    "merge": ("merge", 8_394),
     "study": ("study", 14_008),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 24_684),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 24_822),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""
 

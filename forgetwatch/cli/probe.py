@@ -46,6 +46,23 @@ _harness_option = partial(typer.Option, rich_help_panel="Tasks of lm-evaluation-
 _own_option = partial(typer.Option, rich_help_panel="Rows of your own")
 _check_option = partial(typer.Option, rich_help_panel="Checks")
 
+_Column = Annotated[
+    list[str] | None,
+    _own_option(
+        help="Meaning of a column of the file, such as question=frage or options=a,b,c; may be repeated."
+    ),
+]
+_Key = Annotated[
+    Key | None,
+    _own_option(help="How the answers name options, where the file alone does not show it."),
+]
+_RowsAt = Annotated[
+    str | None, _own_option(help="Part of a JSON document with the rows, such as test.")
+]
+_Header = Annotated[
+    str | None,
+    _own_option(help="Names of the columns of a file without a header: question,answer."),
+]
 _Shots = Annotated[int | None, _harness_option(help="Worked examples before each question.")]
 _Data = Annotated[
     Path | None,
@@ -88,6 +105,10 @@ def show_command(
     level: Annotated[
         int | None, typer.Option(min=1, max=8, help="Level of the questions of ladder to show.")
     ] = None,
+    column: _Column = None,
+    key: _Key = None,
+    rows: _RowsAt = None,
+    header: _Header = None,
     shots: _Shots = None,
     data: _Data = None,
     norm: _Norm = None,
@@ -100,7 +121,8 @@ def show_command(
         return
     if name == "-":
         raise typer.BadParameter("needed a probe's name or file, or --categories")
-    probe = _load(name, shots=shots, limit=limit, data=data, norm=norm, metric=metric)
+    table = _table(column, key, rows, header)
+    probe = _load(name, shots=shots, limit=limit, data=data, norm=norm, metric=metric, **table)
     if level is not None:
         if not name.startswith(LADDER):
             raise typer.BadParameter(f"--level: needed ladder, got {name}")
@@ -122,16 +144,10 @@ def build_command(
         str, typer.Argument(help="A file of rows (CSV, JSONL, Parquet), or a probe's name.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Probe file to write (JSONL).")],
-    column: Annotated[
-        list[str] | None,
-        _own_option(
-            help="Meaning of a column of the file, such as prompt=frage or choices=a,b,c; may be repeated."
-        ),
-    ] = None,
-    key: Annotated[
-        Key | None,
-        _own_option(help="How the answers name options, where the file alone does not show it."),
-    ] = None,
+    column: _Column = None,
+    key: _Key = None,
+    rows: _RowsAt = None,
+    header: _Header = None,
     task: Annotated[
         str, _own_option(help="Task of rows without one; default: the file's name.")
     ] = "",
@@ -148,22 +164,16 @@ def build_command(
 ) -> None:
     """Build a probe file from rows of your own, or from a task of lm-evaluation-harness."""
     check_output(output, "a probe", [source])
-    if column or key or task or category or scoring != "loglikelihood" or rendering:
+    table = _table(column, key, rows, header)
+    if any(table.values()) or task or category or scoring != "loglikelihood" or rendering:
         if any(option is not None for option in (shots, data, norm, metric)):
             raise ProbeError(
-                f"{source}: --shots, --data, --norm and --metric are for tasks; --column, "
-                "--key, --task, --category, --scoring and --rendering for rows of your own: "
+                f"{source}: --shots, --data, --norm and --metric are for tasks; --column, --key, "
+                "--rows, --header, --task, --category, --scoring and --rendering for rows of your own: "
                 "leave out one or the other"
             )
-        settings: dict[str, Any] = {"scoring": scoring, "rendering": rendering}
-        probe = probe_from(
-            source,
-            columns=_columns(column or []),
-            task=task,
-            category=category,
-            key=key,
-            **settings,
-        )
+        table |= {"scoring": scoring, "rendering": rendering}
+        probe = probe_from(source, task=task, category=category, **table)
         probe = probe if limit is None else probe.head(limit)
     else:
         probe = _load(source, shots=shots, limit=limit, data=data, norm=norm, metric=metric)
@@ -222,6 +232,10 @@ def check_command(
     strict: Annotated[
         bool, _check_option("--strict", help="Exit with status 1 if a fault is found.")
     ] = False,
+    column: _Column = None,
+    key: _Key = None,
+    rows: _RowsAt = None,
+    header: _Header = None,
     shots: _Shots = None,
     data: _Data = None,
     norm: _Norm = None,
@@ -229,7 +243,8 @@ def check_command(
     limit: _Limit = None,
 ) -> None:
     """Check a probe for repeated questions, leaked answers, shortcuts, lengths, and overlap with training data."""
-    probe = _load(name, shots=shots, limit=limit, data=data, norm=norm, metric=metric)
+    table = _table(column, key, rows, header)
+    probe = _load(name, shots=shots, limit=limit, data=data, norm=norm, metric=metric, **table)
     tokenize, chats = None, True
     if tokenizer is not None:
         from forgetwatch.scoring.tokenizer_loading import load_tokenizer
@@ -267,14 +282,11 @@ def _show_answers(probe: Probe, model: str) -> None:
     columns = (snapshot.texts("output"), snapshot.ints("chosen"), snapshot.texts("outcome"))
     answered = list(zip(probe, right, *columns, strict=False))
     for item, correct, output, chosen, outcome in answered[:_ANSWERS_SHOWN]:
-        answers = [
-            item.choices[int(index)].strip() if item.choices else index for index in item.answers
-        ]
-        option = item.choices[chosen].strip() if item.choices and chosen >= 0 else None
+        given = (*item.choices, output)[chosen]  # -1 is no option
         grade = {1.0: "right", 0.0: f"wrong ({outcome})"}.get(correct, outcome)
         print_hanging(f"  asked     {one_line(training_text(item.prompt))}")
-        print_hanging(f"  answered  {one_line(str(option if output is None else output)) or '-'}")
-        print_hanging(f"  {grade}; wanted {' | '.join(map(str, answers))}")
+        print_hanging(f"  answered  {one_line(given or '') or '-'}")
+        print_hanging(f"  {grade}; wanted {' | '.join(item.right_texts)}")
 
 
 def _load(name: str, **settings: Any) -> Probe:
@@ -287,25 +299,25 @@ def _load(name: str, **settings: Any) -> Probe:
     return probe
 
 
-def _columns(options: Iterable[str]) -> dict[str, str | list[str]]:
+def _table(
+    column: Iterable[str] | None, key: Key | None, rows: str | None, header: str | None
+) -> dict[str, Any]:
     columns: dict[str, str | list[str]] = {}
-    for option in options:
+    for option in column or ():
         meaning, mark, names = option.partition("=")
         if not mark or not names:
             raise typer.BadParameter(
-                f"--column: needed WHAT=COLUMN, such as prompt=frage, got {option!r}"
+                f"--column: needed WHAT=COLUMN, such as question=frage, got {option!r}"
             )
         several = names.split(",")
         columns[meaning] = several if len(several) > 1 else names
-    return columns
+    names_given = header.split(",") if header else None
+    return {"columns": columns, "key": key, "rows": rows, "header": names_given}
 
 
 _CHOOSERS = (
     "position",
     "longest option",
-    "no question",
-    "option mass",
-    "sure and wrong",
 )
 """Checks whose sentence is shown in any case, and whose items are not examples of a fault."""
 
@@ -344,6 +356,7 @@ def summary(probe: Probe) -> Iterator[str]:
     yield f"{probe.name}: {len(probe):,} items, {tasks:,} task{'s' if tasks > 1 else ''}; {_counts(ks)}"
     yield f"categories: {_counts(Counter(item.category or 'none' for item in probe))}"
     settings = dict(probe.settings)
+    settings |= {"rendering": "plain or chat, by the first answers"} if probe.may_chat else {}
     decoding = settings.pop("decoding", None)
     yield ", ".join(f"{key} {value}" for key, value in settings.items())
     if decoding:

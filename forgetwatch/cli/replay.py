@@ -17,7 +17,7 @@ from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.probes.named import load_probe
 from forgetwatch.probes.overlap import training_text
-from forgetwatch.probes.row_files import SUFFIXES, read_rows, training_texts
+from forgetwatch.probes.row_files import SUFFIXES, question_rows, training_texts
 from forgetwatch.progress import Done, log, shown
 from forgetwatch.run_folder.contents import run_probe
 from forgetwatch.text import count, one_line
@@ -145,7 +145,7 @@ def _of_run(run_of: Path | None) -> tuple[dict[str, float], list[Probe]]:
 
 def _read_prompts(path: Path) -> list[str]:
     rows: list[Any] = (
-        [row for _, row in read_rows(path)]
+        [row for _, row in question_rows(path)]
         if path.suffix in SUFFIXES
         else [*training_texts([path])]
     )

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from forgetwatch.comparing.flips import Flip, measured_flips
 from forgetwatch.errors import SnapshotError
 from forgetwatch.item import Item
-from forgetwatch.measures.aligned import AlignedPairs
 from forgetwatch.measures.other_wordings import Again, LostElsewhere, Status, lost_elsewhere
 from forgetwatch.measures.pairing import pair
 from forgetwatch.probe import Probe
@@ -39,10 +38,8 @@ def clearly_known(
         The (task, id) of the lost, and of the kept, among items measured on both sides.
     """
     pairing = pair(before, after)
-    was, now = before.right_as_base[pairing.before], after.floats("correct")[pairing.after]
-    measured = measured_flips(
-        AlignedPairs.align(before, after, pairing, whole_items=False)[0], np.isfinite(was + now)
-    )["known"]
+    now = after.floats("correct")[pairing.after]
+    measured = measured_flips(before, after, pairing)["known"]
     tasks, ids = (before.texts(name)[pairing.before] for name in ("task", "item_id"))
 
     def keys(right: float) -> list[tuple[str, str]]:

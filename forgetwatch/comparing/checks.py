@@ -255,10 +255,14 @@ def check_pairing(
     )
     if spelling := _unlike_spelling(before, after):
         differs = f" ({spelling})"
+    shared = len(np.unique(pairing.item))
+    alone = len(pairing.only_before), len(pairing.only_after)
+    remedy = f"compare the {shared:,} that both have with --on-mismatch intersect"
+    if 9 * max(alone) > shared:  # more than a tenth of a side
+        remedy = f"both have only {shared:,}: evaluate both on the same items"
     raise MismatchError(
-        f"{names} are not outcomes on the same items: {len(pairing.only_before):,} items before "
-        f"and {len(pairing.only_after):,} after have no partner{differs}; compare the "
-        f"{len(np.unique(pairing.item)):,} that both have with --on-mismatch intersect"
+        f"{names} are not outcomes on the same items: {alone[0]:,} items before and {alone[1]:,} "
+        f"after have no partner{differs}; {remedy}"
     )
 
 

@@ -23,7 +23,7 @@ from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.measures.aligned import AlignedPairs
 from forgetwatch.measures.other_wordings import Status, read_again
-from forgetwatch.measures.pairing import pair
+from forgetwatch.measures.pairing import Pairing, pair
 from forgetwatch.metrics.known import Loss
 from forgetwatch.probe import LETTERS, Probe
 from forgetwatch.readers.log import QuestionText
@@ -176,9 +176,7 @@ def flips(
     statuses = {} if reworded is None else reworded.status
     pairing = pair(before, after)
     was, now = before.right_as_base[pairing.before], after.floats("correct")[pairing.after]
-    measured = measured_flips(
-        AlignedPairs.align(before, after, pairing, whole_items=False)[0], np.isfinite(was + now)
-    )
+    measured = measured_flips(before, after, pairing)
     chosen_before, chosen_after = (
         before.ints("chosen")[pairing.before],
         after.ints("chosen")[pairing.after],
@@ -265,14 +263,15 @@ def _sides(snapshot: Snapshot, rows: NDArray[np.int64]) -> list[Side]:
     ]
 
 
-def measured_flips(pairs: AlignedPairs, scored: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+def measured_flips(before: Snapshot, after: Snapshot, pairing: Pairing) -> dict[str, NDArray[Any]]:
     """Attributes of flips that follow from both sides, by name.
-
-    `scored` marks the rows of the pairing that `pairs` are: those scored on both sides.
 
     Returns:
         Arrays [rows of the pairing]; nan where not known.
     """
+    was, now = before.right_as_base[pairing.before], after.floats("correct")[pairing.after]
+    scored = np.isfinite(was + now)
+    pairs = AlignedPairs.align(before, after, pairing, whole_items=False)[0]
     confidence, split = pairs.confidence(), pairs.mass_split
     nothing = np.full(len(pairs), np.nan)
     # Without any answer that was wrong before there is no mirror: nothing shows what luck makes.

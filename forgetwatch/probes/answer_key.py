@@ -81,7 +81,8 @@ _LETTER_LINE: Final = re.compile(r"\s*\(?([A-Z])[).:]?[ \t]*\n\s*\S.*", re.DOTAL
 """A letter on a line of its own, and below it what explains it."""
 
 
-_FINAL: Final = re.compile(r"####\s*(.+?)\s*\Z", re.DOTALL)
+_FINAL: Final = re.compile(r"(?:####|\Ai?contains:)\s*(.+?)\s*\Z", re.DOTALL)
+"""What follows the mark of a final answer, or of promptfoo's assertions."""
 
 
 _REMARK: Final = re.compile(r"(?<=\S)\s+\([^()]*\)\s*\Z")

@@ -29,7 +29,7 @@ from typing import Final
 
 from forgetwatch.grading.grader import grade
 from forgetwatch.item import Item
-from forgetwatch.probe import LETTERS, Probe
+from forgetwatch.probe import LETTERS, Probe, has_letters
 from forgetwatch.probes.overlap import training_text
 
 Tokenize = Callable[[str], Sequence[int]]
@@ -165,7 +165,7 @@ def _repetitions(probe: Probe) -> list[Finding]:
     unlike = [
         item
         for items in several
-        if len({_right_texts(item_of) for item_of in items}) > 1
+        if len({frozenset(map(_folded, item_of.right_texts)) for item_of in items}) > 1
         for item in items
     ]
     return [
@@ -174,13 +174,6 @@ def _repetitions(probe: Probe) -> list[Finding]:
             "contradictions", unlike, len(probe), "the same question with unlike right answers"
         ),
     ]
-
-
-def _right_texts(item: Item) -> frozenset[str]:
-    return frozenset(
-        _folded(item.choices[int(answer)]) if item.choices else str(answer)
-        for answer in item.answers
-    )
 
 
 def _leaked(with_options: Sequence[Item]) -> Finding:
@@ -192,7 +185,7 @@ def _leaked(with_options: Sequence[Item]) -> Finding:
     checked = [
         i
         for i in with_options
-        if not _are_letters(i) and not all(map(sign.fullmatch, _right_texts(i)))
+        if not has_letters(i) and not all(sign.fullmatch(_folded(text)) for text in i.right_texts)
     ]
     leaked = [
         i
@@ -218,7 +211,7 @@ def _options_in(text: str, item: Item) -> set[int]:
 
 def _unlike_lengths(scored: Sequence[Item]) -> Finding:
     # The difference is over a third of the shortest option, and over two characters.
-    checked = [item for item in scored if not _are_letters(item)]
+    checked = [item for item in scored if not has_letters(item)]
     items = []
     for item in checked:
         lengths = [len(choice.strip()) for choice in item.choices]
@@ -325,13 +318,6 @@ def _finding(
 
 def _unchecked(name: str) -> Finding:
     return _finding(name, [], 0, "no items to check")
-
-
-def _are_letters(item: Item) -> bool:
-    # A, B, ... or (A), (B), ...
-    return [choice.strip().strip("().") for choice in item.choices] == list(
-        LETTERS[: len(item.choices)]
-    )
 
 
 def _folded(text: str) -> str:

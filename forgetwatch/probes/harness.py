@@ -49,38 +49,36 @@ PREFIX: Final = "lm_eval:"
 """Beginning of the names of the harness's tasks, and of the matches that they grade."""
 
 CORRECTNESS: Final = (
-    *(
-        "acc",
-        "exact_match",
-        "em",
-        "acc_norm",
-        "acc_bytes",
-        "prompt_level_strict_acc",
-        "prompt_level_loose_acc",
-    ),
-    *(
-        "pass@1",
-        "extractive_match",
-        "quasi_exact_match",
-        "mc1",
-        "loglikelihood_acc",
-        "bleu_acc",
-        "rouge1_acc",
-    ),
+    "acc",
+    "exact_match",
+    "em",
+    "acc_norm",
+    "acc_bytes",
+    "prompt_level_strict_acc",
+    "prompt_level_loose_acc",
+    "pass@1",
+    "extractive_match",
+    "quasi_exact_match",
+    "mc1",
+    "loglikelihood_acc",
+    "bleu_acc",
+    "rouge1_acc",
 )
 """Metric by which an answer is right if none is named: the first of these that there is, else the first of all."""
 
 PAPER: Final = (
-    *(
-        "mmlu",
-        "leaderboard_bbh",
-        "gpqa_diamond_zeroshot",
-        "leaderboard_musr",
-        "arc_easy",
-        "arc_challenge",
-        "hellaswag",
-    ),
-    *("truthfulqa_mc1", "social_iqa", "piqa", "commonsense_qa", "ifeval"),
+    "mmlu",
+    "leaderboard_bbh",
+    "gpqa_diamond_zeroshot",
+    "leaderboard_musr",
+    "arc_easy",
+    "arc_challenge",
+    "hellaswag",
+    "truthfulqa_mc1",
+    "social_iqa",
+    "piqa",
+    "commonsense_qa",
+    "ifeval",
 )
 """Benchmarks of arXiv 2510.17776 that the harness has; it has neither SaladBench nor MCTest."""
 

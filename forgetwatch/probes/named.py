@@ -53,6 +53,8 @@ def load_probe(
     limit: int | None = None,
     columns: Mapping[str, str | Sequence[str]] | None = None,
     key: Key | None = None,
+    rows: str | None = None,
+    header: Sequence[str] | None = None,
     data: str | Path | None = None,
     norm: Norm | None = None,
     metric: str | None = None,
@@ -69,6 +71,8 @@ def load_probe(
         limit: Maximum number of items: the first ones; ``standard:100`` names them too.
         columns: For a table of questions: what its columns are for, as in ``{"prompt": "frage"}``.
         key: For a table of questions: how its answers name options.
+        rows: For a JSON document: path of its rows, such as ``test``.
+        header: For a table without a header: names of its columns.
         data: For tasks of the harness: a folder with a JSONL file for each split, in place of the
             hub.
         norm: For tasks of the harness: divisor of an option's log-likelihood; ``chars`` for its
@@ -80,41 +84,34 @@ def load_probe(
     Raises:
         ProbeError: If there is no probe of that name, or it cannot be read.
     """
-    unworded, wordings = split_asked(name)
-    if wordings is not None:
-        found = load_probe(
-            unworded,
-            shots=shots,
-            limit=limit,
-            columns=columns,
-            key=key,
-            data=data,
-            norm=norm,
-            metric=metric,
-        )
-        worded_probe = worded(found, wordings)
-        if without := sum(not item.wording for item in worded_probe):
-            log(
-                f"{worded_probe.name}: {without:,} of {len(found):,} questions have no other "
-                "wording, and are asked as they are"
-            )
-        return worded_probe
+    table = {"columns": columns, "key": key, "rows": rows, "header": header}
+    name, wordings = split_asked(name)
     if limit is not None and limit < 1:
         raise ProbeError(f"{name}: limit must be at least 1 item, got {limit}")
     if isinstance(name, str) and is_harness_name(name) and not Path(name).exists():
-        _refuse_plan(name, columns, key)
-        return harness_probe(
+        _refuse_plan(name, table)
+        probe = harness_probe(
             name, data=data, norm=norm or "sum", shots=shots, limit=limit, metric=metric
         )
-    if any(option is not None for option in (data, norm, shots, metric)):
+    elif any(option is not None for option in (data, norm, shots, metric)):
         raise ProbeError(
             f"{name}: data, norm, shots and metric are for tasks of lm-evaluation-harness, such "
             "as lm_eval:arc_easy"
         )
-    probe = _local(name, columns, key)
+    else:
+        probe = _local(name, table)
+        probe = probe if limit is None else probe.head(limit)
     if rendering is not None:
         probe = replace(probe, rendering=rendering, may_chat=False)
-    return probe if limit is None else probe.head(limit)
+    if wordings is None:
+        return probe
+    asked = worded(probe, wordings)
+    if without := sum(not item.wording for item in asked):
+        log(
+            f"{asked.name}: {without:,} of {len(probe):,} questions have no other wording, and are "
+            "asked as they are"
+        )
+    return asked
 
 
 def split_asked(name: str | Path | Iterable[Mapping[str, Any]]) -> tuple[Any, AskedIn | None]:
@@ -161,19 +158,15 @@ def fitted(probe: Probe, answers: Callable[[Probe], Snapshot], *, earlier: str =
     return load_probe(earlier) if described_levels(earlier) else at_levels(probe, answers)
 
 
-def _local(
-    name: str | Path | Iterable[Mapping[str, Any]],
-    columns: Mapping[str, str | Sequence[str]] | None,
-    key: Key | None,
-) -> Probe:
+def _local(name: str | Path | Iterable[Mapping[str, Any]], table: Mapping[str, Any]) -> Probe:
     if not isinstance(name, (str, Path)):
-        return probe_from(name, columns=columns, key=key)
+        return probe_from(name, **table)
     path = Path(name)
     if path.is_file():
         _check_kind(path)
     if path.is_file() and not _is_probe_file(path):
-        return probe_from(path, columns=columns, key=key)
-    _refuse_plan(name, columns, key)
+        return probe_from(path, **table)
+    _refuse_plan(name, table)
     if path.is_file():
         return read_probe(path)
     if path.exists() and not path.is_dir():
@@ -196,7 +189,7 @@ def _local(
         )
     whole, _, count = str(name).rpartition(":")
     if whole and count.isdecimal() and int(count):
-        return _local(whole, columns, key).head(int(count))
+        return _local(whole, table).head(int(count))
     ladders = {part: named_ladder(part) for part in parts}
     unknown = [part for part in parts if part not in _LOCAL_NAMES and ladders[part] is None]
     if unknown:
@@ -217,12 +210,10 @@ def _local(
     )
 
 
-def _refuse_plan(
-    name: str | Path, columns: Mapping[str, str | Sequence[str]] | None, key: Key | None
-) -> None:
-    if columns or key:
+def _refuse_plan(name: str | Path, table: Mapping[str, Any]) -> None:
+    if given := [option for option, value in table.items() if value]:
         raise ProbeError(
-            f"{name}: columns and key are for a table of questions, and this is not one"
+            f"{name}: needed a table of questions for {', '.join(given)}, and this is not one"
         )
 
 

@@ -29,8 +29,7 @@ _K1: Final = 1.5
 
 def right_text(item: Item) -> str:
     """Right answers of a question as one text."""
-    answers = [item.choices[int(at)] for at in item.answers] if item.choices else item.answers
-    return " ".join(str(answer).strip() for answer in answers)
+    return " ".join(item.right_texts)
 
 
 def question_text(item: Item) -> str:

@@ -276,8 +276,7 @@ def _common_prefix(words: Sequence[Words]) -> int:
 
 
 def _answers(item: Item) -> list[Words]:
-    texts = [item.choices[int(answer)] if item.choices else str(answer) for answer in item.answers]
-    return [words for text in texts if (words := _words(text))]
+    return [words for text in item.right_texts if (words := _words(text))]
 
 
 def _distinct_runs(questions: Sequence[Words], n: int) -> dict[int, tuple[int, ...]]:

@@ -60,7 +60,7 @@ from forgetwatch.probes.answer_key import (
 )
 from forgetwatch.probes.checking import unanswerable
 from forgetwatch.probes.overlap import training_text
-from forgetwatch.probes.row_files import USUAL_NAMES, Rows, cells, flat, read_rows
+from forgetwatch.probes.row_files import USUAL_NAMES, Rows, cells, flat, question_rows, with_header
 from forgetwatch.probes.table_plan import Plan, make_plan
 from forgetwatch.progress import log
 
@@ -92,6 +92,8 @@ def probe_from(
     rendering: Rendering | None = None,
     decoding: Decoding | Mapping[str, Any] | None = None,
     key: Key | None = None,
+    rows: str | None = None,
+    header: Sequence[str] | None = None,
 ) -> Probe:
     """Make a probe of a table's rows.
 
@@ -111,22 +113,24 @@ def probe_from(
         decoding: See `Probe`.
         key: Way in which the answers name options, such as ``from-1``; by default it is decided
             over all rows.
+        rows: Path of the rows in a JSON document, such as ``test``.
+        header: Names of the columns of a file without a header.
 
     Raises:
         ProbeError: If there is no row, a column is missing, rows are wrong, or two readings fit all
             of them.
     """
-    rows, where = _rows(source)
+    table_rows, where = _rows(source, within=rows, header=header)
     name = name or (Path(source).stem if isinstance(source, (str, Path)) else "mine")
-    if not rows:
+    if not table_rows:
         raise ProbeError(f"{where}: needed rows, and there are none")
-    rows = flat(rows)
-    table = [row for _, row in rows]
+    table_rows = flat(table_rows)
+    table = [row for _, row in table_rows]
     plan, of = make_plan(table, columns or {}, where, key=key)
     reader = _Reader(plan, of, table, where, space=scoring == "loglikelihood", key=key)
     items: list[Item] = []
     wrong: list[str] = []
-    for number, (position, _) in enumerate(rows):
+    for number, (position, _) in enumerate(table_rows):
         item, mistakes = reader.item(number, task=task or name, category=category)
         if item is None:
             wrong.append(f"{position}: {', '.join(mistakes)}")
@@ -152,7 +156,7 @@ def probe_from(
     if wrong:
         more = f"; and {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else ""
         raise ProbeError(
-            f"{where}: {len(wrong):,} of {len(rows):,} rows cannot be used: "
+            f"{where}: {len(wrong):,} of {len(table):,} rows cannot be used: "
             f"{'; '.join(wrong[:_SHOWN])}{more}"
         )
     chat = any(item.system or not isinstance(item.prompt, str) for item in items)
@@ -180,20 +184,16 @@ def probe_from(
 
 def _example(item: Item) -> str:
     question = " ".join(training_text(item.prompt).removesuffix("\nAnswer:").split())
-    right = (
-        [item.choices[int(index)].strip() for index in item.answers]
-        if item.choices
-        else list(map(str, item.answers))
-    )
     of = f" (of {len(item.choices)} options)" if item.choices else f" (match {item.match})"
     if len(question) > _LONGEST_SHOWN:
         question = f"{question[: _LONGEST_SHOWN // 2]} ... {question[-_LONGEST_SHOWN // 2 :]}"
-    return f"{item.id}: {question!r} -> {' | '.join(right)[:_LONGEST_SHOWN]!r}{of}"
+    return f"{item.id}: {question!r} -> {' | '.join(item.right_texts)[:_LONGEST_SHOWN]!r}{of}"
 
 
-def _rows(source: Any) -> tuple[Rows, str]:
+def _rows(source: Any, *, within: str | None, header: Sequence[str] | None) -> tuple[Rows, str]:
     if isinstance(source, (str, Path)):
-        return read_rows(source), str(source)
+        rows = question_rows(source, within=within)
+        return (with_header(rows, header, str(source)) if header else rows), str(source)
     rows = [(f"row {number}", row) for number, row in enumerate(source)]
     if bad := [type(row).__name__ for _, row in rows if not isinstance(row, Mapping)]:
         raise ProbeError(
@@ -344,6 +344,11 @@ class _Reader:
         # A bare question with options is framed; what belongs before it comes first.
         plan, row = self._plan, self._rows[at]
         value = row.get(plan.question)
+        before = [_lines(row[name]) for name in plan.before if is_filled(row.get(name))]
+        if mark := _MEDIUM_MARK.search("\n".join([*before, str(value)])):
+            self._mistakes[at].append(
+                f"column {plan.question!r} has a place for a picture or sound ({mark[0]})"
+            )
         if isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], str):
             value = value[0]
         if isinstance(value, (list, tuple)) and value:
@@ -352,7 +357,6 @@ class _Reader:
                     f"column {plan.question!r} ends with a turn of the assistant; remove it"
                 )
             return tuple(value)
-        before = [_lines(row[name]) for name in plan.before if is_filled(row.get(name))]
         # An instruction may need no input.
         if not isinstance(value, str) or not value.strip():
             if before and plan.before[0].lower().strip() == "instruction":
@@ -363,10 +367,6 @@ class _Reader:
             return value
         if before and value.strip() in before:
             before.remove(value.strip())
-        if mark := _MEDIUM_MARK.search("\n".join([*before, value])):
-            self._mistakes[at].append(
-                f"column {plan.question!r} has a place for a picture or sound ({mark[0]})"
-            )
         if plan.framed:
             value = f"Question: {value.strip()}\nAnswer:"
         return "\n\n".join([*before, value]) if before else value
@@ -475,7 +475,9 @@ class _Reader:
 
 
 _MEDIUM_MARK: Final = re.compile(
-    r"<\|?(?:image|img|audio|video|vision_start)(?:[ _]?\d+)?\|?>|\[IMG\]", re.IGNORECASE
+    r"<\|?(?:image|img|audio|video|vision_start)(?:[ _]?\d+)?\|?>|\[IMG\]"
+    r"|'type': '(?:image|audio|video)\w*'",
+    re.IGNORECASE,
 )
 """Mark in a prompt where a processor puts a picture or sound."""
 
@@ -506,26 +508,21 @@ def _open_answers(value: Any, *, is_json: bool) -> tuple[str, ...]:
     ):
         literal = literal[0]
     if isinstance(literal, Mapping) and not is_json:
-        inner = [
-            literal[name]
-            for name in ("text", "content", "value", "aliases")
-            if is_filled(literal.get(name))
+        fields = map(literal.get, ("text", "content", "value", "aliases"))
+        parts = [
+            part
+            for field in filter(is_filled, fields)
+            for part in (field if isinstance(field, (list, tuple)) else [field])
         ]
-        texts = [
-            answer_text
-            for field in inner
-            for answer_text in (field if isinstance(field, (list, tuple)) else [field])
+        # Parts of a message are objects themselves.
+        texts: list[Any] = [
+            part.get("text") if isinstance(part, Mapping) else part for part in parts
         ]
-        return (
-            tuple(dict.fromkeys(texts))
-            if all(isinstance(answer_text, str) for answer_text in texts)
-            else ()
-        )
-    are_texts = isinstance(literal, (list, tuple)) and all(
-        isinstance(answer_text, str) for answer_text in literal
-    )
-    if are_texts or (
-        isinstance(literal, (list, tuple)) and not is_json and not isinstance(value, str)
+        are_texts = all(isinstance(answer_text, str) for answer_text in texts)
+        return tuple(dict.fromkeys(texts)) if are_texts else ()
+    if isinstance(literal, (list, tuple)) and (
+        all(isinstance(element, str) for element in literal)
+        or not (is_json or isinstance(value, str))
     ):
         return (
             tuple(map(str, literal))

@@ -8,111 +8,54 @@ such as the `task_prefix` of BIG-bench, is a column of every row.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import ProbeError, SnapshotError
 from forgetwatch.files.reading import file_errors, regular_size, table_suffix
-from forgetwatch.files.rows import begins_array, table_rows
+from forgetwatch.files.rows import begins_array, read_rows, table_rows
 from forgetwatch.probe import LETTERS
 from forgetwatch.probes.overlap import training_text
+from forgetwatch.progress import log
 
 PLACES: Final = ("idx", "index")
 """Names of columns that may be no more than the place of a row."""
 
 
-BEFORE: Final = (
-    *(
-        "instruction",
-        "passage",
-        "context",
-        "article",
-        "paragraph",
-        "background",
-        "story",
-        "document",
-        "support",
+_USUAL: Final = {
+    "prompt": (
+        "prompt question query problem goal stem question_stem input instruction ctx sentence "
+        "messages problem_text text content turns question_text user_input input_prompt"
     ),
-    *("premise", "body", "task_prefix"),
-)
+    "context": (
+        "instruction passage context article paragraph background story document support premise "
+        "body task_prefix"
+    ),
+    "choices": "choices options endings candidates answers_options answer_options",
+    "answer": (
+        "answer answer_index answer_idx answerkey answer_key label gold correct correct_answer "
+        "correct_option best_answer cop golden final_answer target solution output response "
+        "completion ideal answer_number ground_truth expected_output expected_answer "
+        "reference_answer"
+    ),
+    "id": "id item_id question_id qid uid key doc_id sample_id task_id example_id idx index",
+    "task": "task subject subset dataset source",
+    "category": "category topic domain",
+    "match": "match",
+    "cluster": "cluster passage_id story_id group",
+    "system": "system system_prompt",
+    "must_pass": "must_pass",
+    "reasoning": "reasoning rationale explanation",
+}
+
+
+USUAL_NAMES: Final = {part: tuple(names.split()) for part, names in _USUAL.items()}
+"""The parts of an item that a column can hold, and the usual names of such a column in lower case."""
+
+BEFORE: Final = USUAL_NAMES["context"]
 """Usual names of columns that belong before the question."""
 
-USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "prompt": (
-        *(
-            "prompt",
-            "question",
-            "query",
-            "problem",
-            "goal",
-            "stem",
-            "question_stem",
-            "input",
-            "instruction",
-            "ctx",
-        ),
-        *(
-            "sentence",
-            "messages",
-            "problem_text",
-            "text",
-            "content",
-            "turns",
-            "question_text",
-            "user_input",
-            "input_prompt",
-        ),
-    ),
-    "context": BEFORE,
-    "choices": ("choices", "options", "endings", "candidates", "answers_options", "answer_options"),
-    "answer": (
-        *(
-            "answer",
-            "answer_index",
-            "answer_idx",
-            "answerkey",
-            "answer_key",
-            "label",
-            "gold",
-            "correct",
-        ),
-        *(
-            "correct_answer",
-            "correct answer",
-            "correct_option",
-            "best_answer",
-            "cop",
-            "golden",
-            "final_answer",
-        ),
-        *("target", "solution", "output", "response", "completion", "ideal", "answer_number"),
-        *("ground_truth", "expected_output", "expected_answer", "reference_answer"),
-    ),
-    "id": (
-        *(
-            "id",
-            "item_id",
-            "question_id",
-            "qid",
-            "uid",
-            "key",
-            "doc_id",
-            "sample_id",
-            "task_id",
-            "example_id",
-        ),
-        *PLACES,
-    ),
-    "task": ("task", "subject", "subset", "dataset", "source"),
-    "category": ("category", "topic", "domain"),
-    "match": ("match",),
-    "cluster": ("cluster", "passage_id", "story_id", "group"),
-    "system": ("system", "system_prompt"),
-    "must_pass": ("must_pass",),
-    "reasoning": ("reasoning", "rationale", "explanation"),
-}
-"""The parts of an item that a column can hold, and the usual names of such a column in lower case."""
 
 _NUMBERED: Final = re.compile(
     r"(?:choice|option|answer|ans|opt|op|sol|ending|mc_answer)?[ _]?([a-j]|[0-9]|10)", re.IGNORECASE
@@ -133,8 +76,12 @@ SUFFIXES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 """Suffixes of files of rows."""
 
 
-def read_rows(path: str | Path) -> Rows:
-    """Read the rows of a file.
+def question_rows(path: str | Path, *, within: str | None = None) -> Rows:
+    """Read the rows of a file of questions.
+
+    Args:
+        path: The file.
+        within: Path of the rows in a JSON document, such as ``test`` or ``data.questions``.
 
     Raises:
         ProbeError: If the file cannot be read as a table.
@@ -143,6 +90,8 @@ def read_rows(path: str | Path) -> Rows:
     if table_suffix(path) not in SUFFIXES:
         raise ProbeError(f"{path}: needed a file that ends in {', '.join(SUFFIXES)}")
     try:
+        if within is not None:
+            return [(f"row {n}", row) for n, row in enumerate(read_rows(path, within), start=1)]
         rows = list(table_rows(path))
         is_document = table_suffix(path) == ".json" and len(rows) == 1 and not begins_array(path)
     except SnapshotError as error:
@@ -154,11 +103,30 @@ def read_rows(path: str | Path) -> Rows:
     ]
 
 
+def with_header(rows: Rows, header: Sequence[str], where: str) -> Rows:
+    """Rows of a table whose first line is no header, by the names of its columns.
+
+    Raises:
+        ProbeError: If there are more or fewer names than columns.
+    """
+    first_line = list(rows[0][1])
+    if len(first_line) != len(header):
+        raise ProbeError(
+            f"{where}: needed {len(first_line)} names of columns, got {len(header)}: "
+            f"{', '.join(header)}"
+        )
+    lines = [("line 1", first_line), *((place, list(row.values())) for place, row in rows)]
+    return [(place, dict(zip(header, cells, strict=True))) for place, cells in lines]
+
+
 def _listed_rows(document: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
-    # An object with one list of objects, and texts that belong to each row.
+    # An object with one list of objects, and texts that belong to each row; or rows by their ids.
     lists = {name: rows for name, rows in document.items() if _are_rows(rows)}
+    if len(document) > 1 and _are_rows(list(document.values())):
+        return [{"id": name, **row} for name, row in document.items()]
     if len(lists) != 1:
-        reason = f", got an object with several: {', '.join(lists)}" if lists else ""
+        parts = ", ".join(lists)
+        reason = f", got several: {parts}; --rows {next(iter(lists))} takes one" if lists else ""
         raise ProbeError(
             f"{path}: needed a list of objects, one a question, or an object with one such "
             f"list{reason}"
@@ -184,37 +152,43 @@ def flat(rows: Rows) -> Rows:
     {"input": "Capital?", "target_scores": {"Lima": 0, "Santiago": 1}}          BIG-bench
     {"question": "Capital?", "answers": [{"text": "Lima", "is_correct": false}, ...]}    flags
     {"conversations": [{"from": "human", "value": "Capital?"}, {"from": "gpt", ...}]}    ShareGPT
+    {"prompt": "Capital?", "completion": "Santiago", "label": true}              KTO: the right completions
+    {"instruction": "And of Peru?", "history": [["Capital?", "Santiago"]]}       earlier turns
     {"inputs": {"question": "Capital?"}, "outputs": {"answer": "Lima"}}          dotted names
     """
-    rows = [(at, _with_messages(row)) for at, row in rows]
-    if all(
-        isinstance(row.get("question"), Mapping) and "stem" in row["question"] for _, row in rows
-    ):
-        rows = [
-            (at, {**row["question"], **{name: row[name] for name in row if name != "question"}})
-            for at, row in rows
-        ]
-    names = {str(name).lower() for _, row in rows for name in row}
-    has_answer = bool(names & {*USUAL_NAMES["answer"]})
+    has_history = any(row.get("history") for _, row in rows)
+    rows = [(at, _with_messages(row, has_history=has_history)) for at, row in rows]
+    if all("completion" in row and isinstance(row.get("label"), bool) for _, row in rows):
+        right: Rows = [(at, {**row, "label": None}) for at, row in rows if row["label"]]
+        log(f"{len(rows) - len(right):,} completions are labelled as wrong, and left out")
+        rows = right
+    names = dict.fromkeys(name for _, row in rows for name in row)
+    has_answer = any(str(name).lower() in USUAL_NAMES["answer"] for name in names)
     if not has_answer and all(_ends_with_answer(row.get("messages")) for _, row in rows):
         rows = [
-            (
-                at,
-                {
-                    **row,
-                    "messages": list(row["messages"][:-1]),
-                    "answer": row["messages"][-1]["content"],
-                },
-            )
+            (at, {**row, "messages": row["messages"][:-1], "answer": row["messages"][-1:]})
             for at, row in rows
         ]
     if all(_is_scored(row.get("target_scores")) and "answer" not in row for _, row in rows):
-        rows = [(at, _with_options(row)) for at, row in rows]
-    for name in () if has_answer else dict.fromkeys(name for _, row in rows for name in row):
+        name = "target_scores"
+        rows = [(at, _with_options(row, name, row[name], row[name].values())) for at, row in rows]
+    for name in () if has_answer else names:
         if all(_are_flagged(row.get(name)) for _, row in rows):
-            rows = [(at, _by_flags(row, name)) for at, row in rows]
+            rows = [
+                (
+                    at,
+                    _with_options(
+                        row, name, row[name], [option[_flag(option)] for option in row[name]]
+                    ),
+                )
+                for at, row in rows
+            ]
     return [(at, _dotted(row)) for at, row in rows]
 
+
+_ASKED: Final = ("instruction", "query", "prompt", "input")
+_TALK: Final = (*_ASKED, "history", "conversations", "conversation")
+"""Columns that become messages."""
 
 _ROLES: Final = {"human": "user", "gpt": "assistant"}
 """Roles of messages, by the names that files of conversations give them."""
@@ -223,13 +197,20 @@ _FLAGS: Final = ("is_correct", "isCorrect", "correct")
 """Names of a mark of the right options."""
 
 
-def _with_messages(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    talk = row.get("conversations", row.get("conversation"))
-    if "messages" in row or not isinstance(talk, list) or not talk:
+def _with_messages(row: Mapping[str, Any], *, has_history: bool) -> Mapping[str, Any]:
+    talk = row.get("conversations", row.get("conversation")) or ()
+    if has_history:
+        asked = "\n".join(str(row[name]) for name in _ASKED if row.get(name))
+        pairs = [*(row.get("history") or ()), (asked,)]
+        talk = [
+            {"from": role, "value": text}
+            for pair in pairs
+            for role, text in zip(_ROLES, pair, strict=False)
+        ]
+    is_talk = all(isinstance(turn, Mapping) and {"from", "value"} <= set(turn) for turn in talk)
+    if "messages" in row or not talk or not is_talk:
         return row
-    if not all(isinstance(turn, Mapping) and {"from", "value"} <= set(turn) for turn in talk):
-        return row
-    kept = {name: value for name, value in row.items() if not name.startswith("conversation")}
+    kept = {name: value for name, value in row.items() if name not in _TALK}
     messages = [
         {"role": _ROLES.get(turn["from"], turn["from"]), "content": turn["value"]} for turn in talk
     ]
@@ -245,43 +226,35 @@ def _are_flagged(value: Any) -> bool:
     return isinstance(value, list) and len(value) > 1 and all(map(_flag, value))
 
 
-def _by_flags(row: Mapping[str, Any], name: str) -> dict[str, Any]:
-    options, others = row[name], {key: value for key, value in row.items() if key != name}
-    right = [LETTERS[at] for at, option in enumerate(options) if option[_flag(option)]]
-    return {**others, "choices": options, "answer": right}
+def _with_options(
+    row: Mapping[str, Any], name: str, options: Sequence[Any], marks: Iterable[Any]
+) -> dict[str, Any]:
+    kept = {other: cell for other, cell in row.items() if other not in (name, "target")}
+    right = [LETTERS[at] for at, mark in enumerate(marks) if mark]
+    return {**kept, "choices": list(options), "answer": right}
 
 
 def _dotted(row: Mapping[str, Any]) -> Mapping[str, Any]:
     # Beside an object its members, by the names of both.
     members = {
         f"{name}.{member}": value
-        for name, held in row.items()
-        if isinstance(held, Mapping) and not {"text", "label", "content", "bytes"} & set(held)
-        for member, value in held.items()
+        for name, cell in row.items()
+        if isinstance(cell, Mapping) and not {"text", "label", "content", "bytes"} & set(cell)
+        for member, value in cell.items()
         if isinstance(value, (str, int, float, list))
     }
-    return {**row, **members} if members else row
+    held = isinstance(row.get("question"), Mapping) and {"question": None}
+    return {**row, **members, **(held or {})}
 
 
 def _ends_with_answer(value: Any) -> bool:
     # After a message of another role.
     last_message = value[-1] if isinstance(value, (list, tuple)) and len(value) > 1 else None
-    return (
-        isinstance(last_message, Mapping)
-        and last_message.get("role") == "assistant"
-        and isinstance(last_message.get("content"), str)
-    )
+    return isinstance(last_message, Mapping) and last_message.get("role") == "assistant"
 
 
 def _is_scored(value: Any) -> bool:
     return isinstance(value, Mapping) and len(value) > 1 and set(value.values()) == {0, 1}
-
-
-def _with_options(row: Mapping[str, Any]) -> dict[str, Any]:
-    scores = row["target_scores"]
-    kept = {name: cell for name, cell in row.items() if name not in ("target_scores", "target")}
-    right = [LETTERS[index] for index, mark in enumerate(scores.values()) if mark]
-    return {**kept, "choices": list(scores), "answer": right}
 
 
 def training_texts(paths: Iterable[Path]) -> Iterator[str]:
@@ -298,7 +271,7 @@ def training_texts(paths: Iterable[Path]) -> Iterator[str]:
         suffix = table_suffix(path)
         try:
             if suffix == ".json":
-                yield from (training_text(row) for _, row in read_rows(path))
+                yield from (training_text(row) for _, row in question_rows(path))
             elif suffix in SUFFIXES:
                 yield from (training_text(row) for _, row in table_rows(path, kept=False))
             else:

@@ -77,7 +77,7 @@ class Plan:
             parts.append(f"options: {' and '.join(self.truths)}, the right one in {self.answer}")
         elif not self.wrong:
             words = {
-                "####": " after ####",
+                "####": " after its mark",
                 "\\boxed{}": " in \\boxed{}",
                 "(unit)": " without its unit",
                 "(letter)": " in the first line",
@@ -111,8 +111,16 @@ _WRONG: Final = re.compile(
 """Names of columns that hold wrong options, beside the right answer."""
 
 
-_SERIES: Final = re.compile(r"(\D*?)[ _.-]*([0-9]{1,2})(?:\s*\(.*\))?", re.DOTALL)
+_SERIES: Final = re.compile(r"(\D*?)[ _.-]*([0-9]{1,2})", re.DOTALL)
 """Names of columns that differ in a number at the end alone."""
+
+_BRACKETS: Final = re.compile(r"(?<=\w)\s*(?:\(| - ).*\Z", re.DOTALL)
+"""Remark at the end of a name, as in Answer 1 - max 75 characters."""
+
+_MEDIUM: Final = re.compile(
+    r"(?:image|picture|audio|video|speech)s?(?:[_. ]path)?\b", re.IGNORECASE
+)
+"""Names of columns of pictures or sound."""
 
 _ID_LIKE: Final = re.compile(
     r"(?:^|[_ ])(?:id|uid|idx|index|number|no|nr)\b|#|context", re.IGNORECASE
@@ -168,8 +176,9 @@ def make_plan(  # noqa: C901
     # A column that is given for one part is never guessed for another.
     # A member of an object counts by its own name, unless a column has it.
     free = [name for name in names if name not in taken]
-    lower = {name.lower().strip().rpartition(".")[2]: name for name in free if "." in name}
-    lower |= {name.lower().strip(): name for name in free}
+    lower = {_usual(name).rpartition(".")[2]: name for name in free if "." in name}
+    # The shortest of several wins: answer, not Answer (old).
+    lower |= {_usual(name): name for name in sorted(free, key=len, reverse=True)}
     filled = {name: sum(map(is_filled, cells(rows, name))) for name in names}
     of = {role: str(columns[0]) for role, columns in wanted.items() if len(columns) == 1}
     for role, usual in USUAL_NAMES.items():
@@ -198,33 +207,29 @@ def make_plan(  # noqa: C901
         (of["choices"],) if "choices" in of else ()
     )
     if not options and not wrong:
-        numbered = [
-            (_NUMBERED.fullmatch(name.strip()), name)
-            for name in names
-            if name not in {*of.values(), *taken}
-        ]
+        used = {*of.values(), *taken}
+        numbered = [(_NUMBERED.fullmatch(_bare(name)), name) for name in names if name not in used]
         # Padded to two characters, so that option 10 comes after option 9.
         in_order = sorted((match[1].upper().zfill(2), name) for match, name in numbered if match)
         options = tuple(name for _, name in in_order) if len(in_order) > 1 else ()
         # Letters of other scripts, in the order of the table.
-        letters = tuple(name for name in names if len(name.strip()) == 1 and name.strip().isalpha())
-        options = options or (
-            letters if len(letters) > 1 and not any(map(str.isascii, letters)) else ()
+        letters = tuple(
+            name for name in names if re.fullmatch(r"[^\W\d_]", name.strip()) and not name.isascii()
         )
-        used = {*of.values(), *taken}
+        options = options or letters[: len(letters) * (len(letters) > 1)]
         options, wrong = _series(rows, [name for name in names if name not in used], options, of)
     if missing_roles := [role for role in ("prompt", "answer") if role not in of]:
         _refuse_missing(rows, missing_roles, names, where)
     before = tuple(map(str, wanted.get("context", ())))
     if "context" not in wanted:
-        before = tuple(
-            lower[name] for name in BEFORE if name in lower and lower[name] not in of.values()
-        )
-        before = tuple(name for name in before if filled[name])
+        unused = [lower[name] for name in BEFORE if name in lower]
+        before = tuple(name for name in unused if filled[name] and name not in of.values())
     used = {*of.values(), *options, *wrong, *before}
     parents = {name.rpartition(".")[0] for name in (*used, *names) if "." in name}
     not_used = tuple(name for name in names if name not in {*used, *parents} and filled[name])
-    if seen := [name for name in not_used if any(map(_is_medium, cells(rows, name)))]:
+    if seen := [
+        name for name in not_used if _MEDIUM.match(name) or any(map(_is_medium, cells(rows, name)))
+    ]:
         raise ProbeError(
             f"{where}: the column {seen[0]!r} holds pictures or sound, which are not put before "
             "a question; remove it if the questions need none"
@@ -262,6 +267,14 @@ def make_plan(  # noqa: C901
     }
 
 
+def _bare(name: str) -> str:
+    return _BRACKETS.sub("", name.strip())
+
+
+def _usual(name: str) -> str:
+    return _bare(name).lower().replace(" ", "_")
+
+
 def _series(
     rows: Sequence[Mapping[str, Any]],
     names: Sequence[str],
@@ -280,7 +293,7 @@ def _series(
         return (lists[0],), ()
     series: dict[str, list[tuple[int, str]]] = {}
     for name in names:
-        if match := _SERIES.fullmatch(name.strip()):
+        if match := _SERIES.fullmatch(_bare(name)):
             series.setdefault(match[1].lower(), []).append((int(match[2]), name))
     for numbered in () if options else map(sorted, series.values()):
         columns = tuple(name for _, name in numbered)
@@ -308,8 +321,8 @@ def _refuse_missing(
     is_text = any(name.endswith("?") or len(name) > _LONG_NAME for name in names)
     if is_text and not usual & set(map(str.lower, names)):
         raise ProbeError(
-            f"{where}: the first row is no header, since it holds {names[0]!r:.50}; add a row of "
-            "names above it, such as question and answer"
+            f"{where}: the first row is no header, since it holds {names[0]!r:.50}; name the "
+            "columns: header=['question', 'answer'], in the shell --header question,answer"
         )
     advice = {role.replace("prompt", "question"): _likely(rows, names, role) for role in roles}
     python = ", ".join(

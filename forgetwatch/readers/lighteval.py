@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -40,7 +39,7 @@ from numpy.typing import NDArray
 from forgetwatch.errors import SnapshotError, some_of
 from forgetwatch.files.reading import file_errors
 from forgetwatch.files.table_files import parquet_batches
-from forgetwatch.readers.log import Log, Reading, refuse_lfs_pointer
+from forgetwatch.readers.log import Log, Reading, refuse_lfs_pointer, task_and_date
 from forgetwatch.readers.mapping import parquet_schema
 from forgetwatch.readers.option_scores import LogLikelihoods, byte_length, norms_in_metadata
 from forgetwatch.snapshot import Snapshot
@@ -57,7 +56,6 @@ _COLUMNS: Final = (
     *("metric", *_OLD),
 )
 """The columns that are read; the few-shot examples and the tokens of the answers are large and not needed."""
-_NAME: Final = re.compile(r"details_(.+)_(\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?)\.parquet")
 _BATCH: Final = 256  # rows; a row may hold the tokens of a long prompt
 
 _NORMS: Final = ("sum", "chars_with_space", "chars", "unconditional")
@@ -80,7 +78,7 @@ def recognises(path: Path) -> bool:
 
 
 def _named(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("details_*.parquet") if _NAME.fullmatch(path.name))
+    return sorted(path for path in folder.rglob("details_*.parquet") if task_and_date(path)[0])
 
 
 def read(path: Path, reading: Reading) -> Snapshot:
@@ -92,7 +90,7 @@ def read(path: Path, reading: Reading) -> Snapshot:
     log, answers = Log(path, "lighteval", reading), list[Answer]()
     for number, file in enumerate(files, start=1):
         for answer in merge_halves(_answers(file)):
-            _add(log, answer, _task_and_date(file)[0])
+            _add(log, answer, task_and_date(file)[0])
             answers.append(replace(answer, question=(), text=None))  # the log has these already
         reading.report(number, len(files))
     model = _model(files[0])
@@ -113,7 +111,7 @@ def _latest(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
             f"{folder}: details of {len(models)} models ({some_of(models, 3)}); name the folder "
             "of one of them"
         )
-    dates = [_task_and_date(path)[1] for path in paths]
+    dates = [task_and_date(path)[1] for path in paths]
     date, older = max(dates), len(set(dates)) - 1  # ISO dates sort as text
     latest = [path for path, date_of in zip(paths, dates, strict=True) if date_of == date]
     return latest, (f"the run of {date}; {older} older in this folder left out",) if older else ()
@@ -221,16 +219,10 @@ def _infer_norms(
     return norms
 
 
-def _task_and_date(path: Path) -> tuple[str, str]:
-    # Both empty if the file was renamed, so that two such files still pair.
-    match = _NAME.fullmatch(path.name)
-    return (match[1], match[2]) if match else ("", "")
-
-
 def _model(path: Path) -> str | None:
     # The model is in the names of a file's folders.
     parts = path.absolute().parts[:-2]  # without the folder of the date and the file
-    if path.parent.name != _task_and_date(path)[1] or not parts:
+    if path.parent.name != task_and_date(path)[1] or not parts:
         return None
     # After the last `details`: a folder above the output may have that name too.
     below = parts[len(parts) - parts[::-1].index("details") :] if "details" in parts else parts[-1:]

@@ -44,7 +44,7 @@ from forgetwatch.errors import SnapshotError, some_of
 from forgetwatch.files.json_pieces import Document, begins_json, first_object
 from forgetwatch.files.reading import read_head
 from forgetwatch.files.rows import json_array, json_lines
-from forgetwatch.readers.log import Log, Reading, question_hash
+from forgetwatch.readers.log import Log, Reading, question_hash, task_and_date
 from forgetwatch.readers.option_scores import UNKNOWN, LogLikelihoods, norms_in_metadata
 from forgetwatch.snapshot import Snapshot
 
@@ -61,8 +61,17 @@ _NEEDED: Final = frozenset(("doc_id", "doc", "target"))
 """Names that a row of the harness has."""
 _FIELDS: Final = frozenset(
     (
-        *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
-        *("doc_hash", "prompt_hash", "target_hash"),
+        "doc_id",
+        "doc",
+        "target",
+        "arguments",
+        "resps",
+        "filtered_resps",
+        "filter",
+        "metrics",
+        "doc_hash",
+        "prompt_hash",
+        "target_hash",
     )
 )
 _FLAGS: Final = frozenset(("True", "False"))
@@ -71,7 +80,6 @@ _LONGEST_CATEGORY: Final = 80
 _MAX_LOGPROB: Final = 1.0
 """A number above this, nats, is no log-likelihood; those of bf16 may exceed 0 by rounding."""
 # Task names contain underscores and dates do not, so the greedy group ends where the date begins.
-_NAME: Final = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl?")
 # Anchored at a comma or the beginning: `tokenizer_path=` is not `path=`.
 _MODEL: Final = re.compile(r"(?:^|,)(peft|delta|pretrained|model|path)=([^,]+)")
 # An adapter or delta identifies the model; `pretrained` next to it is only its base.
@@ -111,7 +119,7 @@ def read(path: Path, reading: Reading) -> Snapshot:
         return _read_samples(_latest_samples(path), path, reading)
     names = first_object(path)
     if set(names) >= _NEEDED:
-        return _read_samples({_task_and_date(path)[0]: path}, path, reading)
+        return _read_samples({task_and_date(path)[0]: path}, path, reading)
     if names.get("samples") == "{":
         return _read_results(path, reading)
     raise SnapshotError(
@@ -282,22 +290,16 @@ class Run:
         return {name: value for name, value in metadata.items() if value not in (None, "", {})}
 
 
-def _task_and_date(path: Path) -> tuple[str, str]:
-    # Both empty for another name, so that renamed files pair.
-    match = _NAME.fullmatch(path.name)
-    return (match[1], match[2]) if match else ("", "")
-
-
 def _run_beside(path: Path) -> tuple[Run, tuple[str, ...]]:
     # The note says that the results cannot be read.
-    date = _task_and_date(path)[1]
+    date = task_and_date(path)[1]
     results_files = [
         file
         for file in path.parent.glob("*_*.json")
         if date and file.name.endswith(f"_{date}.json")
     ]
     # Files of samples may end in .json as well.
-    beside = sorted(file for file in results_files if not _NAME.fullmatch(file.name))
+    beside = sorted(file for file in results_files if not task_and_date(file)[0])
     if not beside:  # the harness names the folder of a model "org__model"
         folder = path.parent.name
         return Run({"model_name": folder.replace("__", "/")} if "__" in folder else {}), ()
@@ -315,7 +317,7 @@ def _run_beside(path: Path) -> tuple[Run, tuple[str, ...]]:
 def _latest_samples(folder: Path) -> dict[str, Path]:
     # In an output folder, or in the one folder of a model within it.
     sample_files = sorted(
-        path for path in folder.rglob("samples_*") if _NAME.fullmatch(path.name) and path.is_file()
+        path for path in folder.rglob("samples_*") if task_and_date(path)[0] and path.is_file()
     )
     homes = sorted({path.parent for path in sample_files})
     if len(homes) > 1:
@@ -325,8 +327,8 @@ def _latest_samples(folder: Path) -> dict[str, Path]:
             f"{listed}; give one of them"
         )
     # In the order of their dates, so that a later file replaces an earlier one of the same task.
-    by_date = sorted(sample_files, key=lambda file: _task_and_date(file)[1])
-    return dict(sorted({_task_and_date(path)[0]: path for path in by_date}.items()))
+    by_date = sorted(sample_files, key=lambda file: task_and_date(file)[1])
+    return dict(sorted({task_and_date(path)[0]: path for path in by_date}.items()))
 
 
 def _plain(value: Any) -> Any:

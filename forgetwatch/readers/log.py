@@ -24,6 +24,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import reprlib
 from array import array
 from collections import Counter
@@ -52,8 +53,22 @@ ABSENT: Final = -1
 
 SCORES: Final = frozenset(
     (
-        *("score", "f1", "em", "exact_match", "acc", "accuracy", "mc2", "reward", "pass_rate"),
-        *("rouge1", "rouge2", "rougeL", "rougeLsum", "correctness", "success", "pass@1"),
+        "score",
+        "f1",
+        "em",
+        "exact_match",
+        "acc",
+        "accuracy",
+        "mc2",
+        "reward",
+        "pass_rate",
+        "rouge1",
+        "rouge2",
+        "rougeL",
+        "rougeLsum",
+        "correctness",
+        "success",
+        "pass@1",
     )
 )
 """Metrics from 0 to 1 of which a higher value is better, whatever the tool."""
@@ -598,21 +613,35 @@ class QuestionStore:
             self.texts[content_hash] = question_text(question)
 
 
+_DATED: Final = re.compile(
+    r"(?:samples|details)_(.+)_(\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?)\.(?:jsonl?|parquet)"
+)
+"""Names of the files of a task: lm-evaluation-harness has samples, lighteval details."""
+
+
+def task_and_date(path: Path) -> tuple[str, str]:
+    """Task and date in the name of a task's file.
+
+    Returns:
+        Both empty for another name, so that renamed files pair.
+    """
+    match = _DATED.fullmatch(path.name)
+    return (match[1], match[2]) if match else ("", "")
+
+
 # Shown in this order: a document may have both a question and a longer field that is no question.
 _PROMPTS: Final = (
-    *(
-        "passage",
-        "context",
-        "question",
-        "query",
-        "prompt",
-        "input",
-        "ctx",
-        "problem",
-        "sentence",
-        "goal",
-        "text",
-    ),
+    "passage",
+    "context",
+    "question",
+    "query",
+    "prompt",
+    "input",
+    "ctx",
+    "problem",
+    "sentence",
+    "goal",
+    "text",
     "instruction",
 )
 _CHOICE_FIELDS: Final = ("choices", "options", "endings", "answers", "mc1_targets")

@@ -76,29 +76,38 @@ _CSV_BLOCK: Final = 2**26
 
 
 _OUTCOMES: Final = (
-    *(
-        "correct",
-        "is_correct",
-        "acc",
-        "score",
-        "result",
-        "passed",
-        "success",
-        "right",
-        "reward",
-        "rewards",
-        "valid",
-        "verdict",
-        "exact_match",
-        "answer_correctness",
-        "pass@1",
-    ),
+    "correct",
+    "is_correct",
+    "acc",
+    "score",
+    "result",
+    "passed",
+    "success",
+    "right",
+    "reward",
+    "rewards",
+    "valid",
+    "verdict",
+    "exact_match",
+    "answer_correctness",
+    "pass@1",
 )
 
 
 _INVERTED: Final = (
-    *("is_wrong", "wrong", "incorrect", "is_incorrect", "failed", "error"),
-    *("attack_success", "jailbroken", "harmful", "is_harmful", "unsafe", "toxic", "violation"),
+    "is_wrong",
+    "wrong",
+    "incorrect",
+    "is_incorrect",
+    "failed",
+    "error",
+    "attack_success",
+    "jailbroken",
+    "harmful",
+    "is_harmful",
+    "unsafe",
+    "toxic",
+    "violation",
 )
 """Usual names of columns in which 1 is bad."""
 

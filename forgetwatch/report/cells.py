@@ -24,15 +24,13 @@ from forgetwatch.measures.quantities import MEASURE_OF, MEASURES
 from forgetwatch.text import between, count, points
 
 _COLUMNS: Final = (
-    *(
-        "n",
-        "accuracy_before",
-        "accuracy_after",
-        "forgotten",
-        "gained",
-        "known_net",
-        "known_lost_net",
-    ),
+    "n",
+    "accuracy_before",
+    "accuracy_after",
+    "forgotten",
+    "gained",
+    "known_net",
+    "known_lost_net",
     "net_change_estimate",
 )
 

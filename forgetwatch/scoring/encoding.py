@@ -83,6 +83,12 @@ class Encoded:
         return hashlib.sha256(ids_json.encode()).hexdigest()[:16]
 
 
+def longest_row(encoded: Iterable[Encoded]) -> int:
+    """Tokens of the longest item with its longest choice."""
+    rows = (len(item.context) + max(map(len, item.choices), default=0) for item in encoded)
+    return max(rows, default=0)
+
+
 def encode(
     probe: Probe, tokenizer: Any, *, max_length: int, progress: Progress | None = None
 ) -> list[Encoded]:

@@ -36,7 +36,7 @@ from torch import Tensor, nn
 
 from forgetwatch.metrics import choices
 from forgetwatch.probe import Norm
-from forgetwatch.scoring.encoding import Encoded
+from forgetwatch.scoring.encoding import Encoded, longest_row
 from forgetwatch.scoring.forward import ForwardPass
 from forgetwatch.scoring.layout import Batch, Layout, Request, Row, plan
 from forgetwatch.scoring.model import is_exact, maskable
@@ -176,13 +176,7 @@ class ParityCheck:
 
         Approximately.
         """
-        longest = max(
-            (
-                len(encoded_item.context) + max(map(len, encoded_item.choices), default=0)
-                for encoded_item in self._encoded
-            ),
-            default=0,
-        )
+        longest = longest_row(self._encoded)
         return max(COST, 2 * FEWEST * longest / max(1, sum(batch.tokens for batch in batches)))
 
     def tree_error(self, model: nn.Module, *, layout: Layout, attention: str) -> str:

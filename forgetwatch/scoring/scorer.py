@@ -27,6 +27,7 @@ from forgetwatch.scoring.encoding import (
     check_wordings,
     encode,
     encode_unprompted,
+    longest_row,
     tokenizer_settings,
     tokenizer_state,
 )
@@ -291,13 +292,7 @@ class Scorer:
 
     def _explain_out_of_memory(self, model: nn.Module) -> AbstractContextManager[None]:
         # Batches were halved down to single rows.
-        longest = max(
-            (
-                len(encoded_item.context) + max(map(len, encoded_item.choices), default=0)
-                for encoded_item in self._encoded
-            ),
-            default=0,
-        )
+        longest = longest_row(self._encoded)
         budget = self.engine.token_budget
         return explain_out_of_memory(
             f"scoring {model_name(model)} on items of up to {longest:,} tokens, in batches of "

@@ -120,7 +120,7 @@ def test_several_afters_are_each_compared_with_before(run: Run, folder: Path) ->
         ("type.csv", "item_id,correct\na,maybe\n", "got 'maybe'"),
         ("columns.csv", "question,answer\nx,y\n", "item_id is missing"),
         ("disjoint.csv", "item_id,correct\nz,1\n", "no item in common"),
-        ("fewer.csv", "item_id,correct\na,1\n", "--on-mismatch intersect"),
+        ("fewer.csv", "item_id,correct\na,1\n", "both have only 1: evaluate both on the same"),
         ("cut.jsonl", '{"item_id": "a", "correct": 1}\n{"item_id": "b", "corr', "is the file cut"),
         ("noise.parquet", "PAR1 no parquet", "cannot be read"),
         ("nothere.csv", None, "no such file"),

@@ -70,7 +70,7 @@ def test_unscored_items_are_in_no_cell_and_nothing_scored_gives_undefined_rates(
     assert math.isnan(whole.forgetting)
 
 
-def test_unlike_items_are_refused_and_counted_and_the_intersection_is_offered() -> None:
+def test_unlike_items_are_refused_and_counted() -> None:
     before = snapshot([True] * 4, content_hash=list("ABCD"))
     after = snapshot([False] * 4, content_hash=list("ABXY"))
     says = r"2 items before and 2 after have no partner \(2 ids have unlike questions\)"
@@ -83,6 +83,16 @@ def test_unlike_items_are_refused_and_counted_and_the_intersection_is_offered() 
         2,
         2,
     )
+
+
+def test_the_intersection_is_offered_where_nearly_all_items_have_a_partner() -> None:
+    hashes = [f"{at:x}" for at in range(20)]
+    before = snapshot([True] * 20, content_hash=hashes)
+    nearly, fewer = hashes[:19], hashes[:17]
+    with pytest.raises(MismatchError, match="the 19 that both have with --on-mismatch intersect"):
+        compare(before=before, after=snapshot([True] * 19, content_hash=nearly))
+    with pytest.raises(MismatchError, match="both have only 17: evaluate both on the same items"):
+        compare(before=before, after=snapshot([True] * 17, content_hash=fewer))
 
 
 def test_nothing_in_common_is_refused_in_any_case() -> None:

@@ -73,6 +73,6 @@ def test_columns_and_key_are_for_tables_alone(tmp_path: Path) -> None:
     assert [item.answer for item in probe] == [0, 1]
     for name in ("quick", "mmlu"):
         with pytest.raises(
-            ProbeError, match=f"{name}: columns and key are for a table of questions"
+            ProbeError, match=f"{name}: needed a table of questions for key, and this is not one"
         ):
             load_probe(name, key="from-1")

@@ -995,7 +995,7 @@ def test_no_outcome_is_proposed_where_none_is_certain(
     ("columns", "words"),
     [
         ({"score": [-1.0, 1.0] * (N // 2), "step": [0] * N}, "correct=score --scale -1,1 -o"),
-        ({"score": list(range(N)), "turn": [1] * N}, "correct=score with --scale LOW,HIGH"),
+        ({"score": list(range(N)), "turn": [1] * N}, "or of scores with --scale LOW,HIGH"),
         ({"reward": [0.25, 0.5] * (N // 2)}, "correct=reward -o"),
         ({"rewards": [[0.0, 1.0], [0.0, 0.0]] * (N // 2)}, "correct=rewards -o"),
         ({"jailbroken": HALF}, "correct=jailbroken --lower-is-better -o"),

@@ -22,7 +22,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -116,7 +116,9 @@ _MAX_DIGITS: Final = 10
 """A longer number is no index of a list."""
 
 
-def table_rows(path: Path, *, kept: bool = True) -> Iterator[tuple[str, dict[str, Any]]]:
+def table_rows(
+    path: Path, *, kept: bool = True, header: Sequence[str] | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the place and value of each row of a table.
 
     The place is ``line 3`` or ``row 3``, from 1.
@@ -124,6 +126,7 @@ def table_rows(path: Path, *, kept: bool = True) -> Iterator[tuple[str, dict[str
     Args:
         path: The file; gzip may have packed it.
         kept: False if the caller keeps no row, so that a table may be of any size.
+        header: Names of the columns of CSV whose first line has none.
 
     Raises:
         SnapshotError: If it cannot be read, or a row is no object of named values; names the place.
@@ -141,7 +144,7 @@ def table_rows(path: Path, *, kept: bool = True) -> Iterator[tuple[str, dict[str
         elif begins_json(head):
             rows = json_rows(path)
         else:
-            rows = _csv(path)
+            rows = _csv(path, header)
         for position, row in rows:
             if not isinstance(row, dict):
                 raise SnapshotError(
@@ -252,11 +255,11 @@ def json_rows(path: Path) -> Iterator[tuple[str, Any]]:
         yield "line 1", first_value
 
 
-def _csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _csv(path: Path, header: Sequence[str] | None) -> Iterator[tuple[str, dict[str, Any]]]:
     csv.field_size_limit(sys.maxsize)  # the default, 128 KiB, is less than a long prompt
     delimiter, body = csv_dialect(table_text(read_content(path, NEEDED)))
     delimiter = "\t" if table_suffix(path) == ".tsv" else delimiter
-    reader = csv.DictReader(io.StringIO(body, newline=""), delimiter=delimiter, strict=True)
+    reader = csv.DictReader(io.StringIO(body, newline=""), header, delimiter=delimiter, strict=True)
     try:
         names = list(reader.fieldnames or ())
         if twice := [name for name in names if names.count(name) > 1]:
@@ -269,6 +272,7 @@ def _csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                     f"{path}, line {reader.line_num}: more cells than the {len(names)} columns; "
                     "put cells that hold the separator in quotes"
                 )
-            yield f"line {reader.line_num}", row
+            if any(row.values()):
+                yield f"line {reader.line_num}", row
     except csv.Error as error:
         raise SnapshotError(f"{path}, line {reader.line_num}: not CSV ({error})") from error

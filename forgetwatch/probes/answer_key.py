@@ -54,6 +54,10 @@ _LONG: Final = 30
 """Median number of words beyond which an open answer is a rationale, which no output repeats."""
 
 
+_MOST_WORDS: Final = 12
+"""Words of one of several answers in a cell, at most."""
+
+
 _FORMULAS: Final = 0.05
 """Share of formulas among the open answers of a column from which on it is read as mathematics."""
 
@@ -344,7 +348,8 @@ class OpenAnswers:
 
 def bare_answer(text: str) -> str:
     """Answer without what an output may leave out: quotes, an article, a full stop, a remark in brackets."""
-    bare = _REMARK.sub("", text.strip()).strip(_AROUND).rstrip(_CLOSING).strip(_AROUND)
+    bare = _REMARK.sub("", text.strip().rstrip(_CLOSING)).strip(_AROUND).rstrip(_CLOSING)
+    bare = bare.strip(_AROUND)
     return _ARTICLE.sub("", bare) or text
 
 
@@ -370,19 +375,14 @@ def _is_number(text: str) -> bool:
     )
 
 
-def read_open_answers(answers: Iterable[Any], *, column: str) -> OpenAnswers:
+def read_open_answers(answers: Iterable[str], *, column: str) -> OpenAnswers:
     """Decide what an output can match in a column's open answers.
 
     Raises:
         ProbeError: If they are rationales, which no output repeats, or formulas, and the package
             that compares these is not installed.
     """
-    lists = (
-        answer_text
-        for answer in answers
-        for answer_text in (answer if isinstance(answer, (list, tuple)) else (answer,))
-    )
-    texts = [text for text in lists if isinstance(text, str) and text.strip()]
+    texts = [text for text in answers if text.strip()]
     open_answers = OpenAnswers(_kind(texts, column))
     parts = [open_answers.text(text) for text in texts]
     formulas = sum(
@@ -415,9 +415,14 @@ def _kind(texts: Sequence[str], column: str) -> _AnswerPart:
         return "(letter)"
     for mark in _BETWEEN:
         parts = [text.split(mark) for text in texts]
-        if 2 * sum(len(part) > 1 and all(map(str.strip, part)) for part in parts) > len(texts):
+        # Prose has these marks too, between more words.
+        if 2 * sum(
+            len(part) > 1 and all(0 < len(text.split()) <= _MOST_WORDS for text in part)
+            for part in parts
+        ) > len(texts):
             return mark
-    words = sorted(len(text.split()) for text in texts)
+    # A text without spaces has about eight characters a word.
+    words = sorted(max(len(text.split()), len(text) // 8) for text in texts)
     if words and words[len(words) // 2] > _LONG:
         raise ProbeError(
             f"column {column!r} holds texts of {words[len(words) // 2]} words at the median, "

@@ -60,7 +60,7 @@ from forgetwatch.probes.answer_key import (
 )
 from forgetwatch.probes.checking import unanswerable
 from forgetwatch.probes.overlap import training_text
-from forgetwatch.probes.row_files import USUAL_NAMES, Rows, cells, flat, question_rows, with_header
+from forgetwatch.probes.row_files import USUAL_NAMES, Rows, cells, flat, question_rows
 from forgetwatch.probes.table_plan import Plan, make_plan
 from forgetwatch.progress import log
 
@@ -136,7 +136,8 @@ def probe_from(
             wrong.append(f"{position}: {', '.join(mistakes)}")
         else:
             items.append(item)
-    reader.check_keys()
+    if not {"key", "answer"} & set(columns or ()):
+        reader.check_keys()
     answers: dict[Any, set[Any]] = {}
     for item in items:
         answers.setdefault((item.task, str(item.prompt), item.choices), set()).add(item.answers)
@@ -192,8 +193,7 @@ def _example(item: Item) -> str:
 
 def _rows(source: Any, *, within: str | None, header: Sequence[str] | None) -> tuple[Rows, str]:
     if isinstance(source, (str, Path)):
-        rows = question_rows(source, within=within)
-        return (with_header(rows, header, str(source)) if header else rows), str(source)
+        return question_rows(source, within=within, header=header), str(source)
     rows = [(f"row {number}", row) for number, row in enumerate(source)]
     if bad := [type(row).__name__ for _, row in rows if not isinstance(row, Mapping)]:
         raise ProbeError(
@@ -255,7 +255,9 @@ class _Reader:
                 )
             elif not plan.wrong and not self._truths and "match" not in of:
                 self._refuse_labels()
-                self._open = read_open_answers(self._answers, column=plan.answer)
+                open_answers = [_open_answers(row.get(plan.answer), is_json=False) for row in rows]
+                texts = [text for answers in open_answers for text in answers]
+                self._open = read_open_answers(texts, column=plan.answer)
         except ProbeError as error:
             raise ProbeError(f"{where}: {error}") from error
         key_read = self._reading.key if self._reading else None
@@ -443,6 +445,7 @@ class _Reader:
                 )
                 return (), None, None
             if not match:
+                texts += (*_listed(self._rows[at].get(self._of.get("aliases", ""))),)
                 parts = (part for text in texts for part in self._open.texts(text))
                 texts = tuple(dict.fromkeys(parts))
             by_form = {self._open.match(answer_text) for answer_text in texts}
@@ -485,7 +488,7 @@ _MEDIUM_MARK: Final = re.compile(
 _LABELS: Final = ("label", "key", "id", "letter")
 
 
-_TEXTS: Final = ("text", "content", "value", "option", "answer")
+_TEXTS: Final = ("text", "content", "value", "option", "answer", "texto")
 """Names of the label and the text of an option that is an object."""
 
 

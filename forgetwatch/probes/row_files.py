@@ -26,19 +26,26 @@ PLACES: Final = ("idx", "index")
 _USUAL: Final = {
     "prompt": (
         "prompt question query problem goal stem question_stem input instruction ctx sentence "
-        "messages problem_text text content turns question_text user_input input_prompt"
+        "messages problem_text text content turns question_text user_input input_prompt "
+        "frage pregunta pergunta domanda vraag pytanie вопрос 问题 題目 题目 题干 問題 問題文 질문"
     ),
     "context": (
         "instruction passage context article paragraph background story document support premise "
         "body task_prefix"
     ),
-    "choices": "choices options endings candidates answers_options answer_options",
+    "choices": (
+        "choices options endings candidates answers_options answer_options answer_choices "
+        "optionen opciones opções opzioni 选项 選択肢"
+    ),
     "answer": (
-        "answer answer_index answer_idx answerkey answer_key label gold correct correct_answer "
+        "answer answer_index answer_idx answerkey answer_key gold label correct correct_answer "
         "correct_option best_answer cop golden final_answer target solution output response "
         "completion ideal answer_number ground_truth expected_output expected_answer "
-        "reference_answer"
+        "reference_answer correct_index correct_answer_index correct_option_id correct_option_ids "
+        "antwort lösung loesung respuesta respuesta_correcta resposta risposta risposta_corretta "
+        "corretta correcta réponse reponse antwoord odpowiedź ответ 答案 答え 正解 정답"
     ),
+    "aliases": "aliases answer_aliases accepted_answers alternatives",
     "id": "id item_id question_id qid uid key doc_id sample_id task_id example_id idx index",
     "task": "task subject subset dataset source",
     "category": "category topic domain",
@@ -58,7 +65,9 @@ BEFORE: Final = USUAL_NAMES["context"]
 
 
 _NUMBERED: Final = re.compile(
-    r"(?:choice|option|answer|ans|opt|op|sol|ending|mc_answer)?[ _]?([a-j]|[0-9]|10)", re.IGNORECASE
+    r"(?:choice|option|answer|ans|opt|op|sol|ending|mc_answer|c|antwort|respuesta|opci[oó]n|opzione|"
+    r"risposta|resposta|r[eé]ponse|antwoord|odpowied[zź]|вариант|ответ|选项|選択肢)?[ _]?([a-j]|[0-9]|10)",
+    re.IGNORECASE,
 )
 """Names of columns that hold one option each."""
 
@@ -76,12 +85,15 @@ SUFFIXES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 """Suffixes of files of rows."""
 
 
-def question_rows(path: str | Path, *, within: str | None = None) -> Rows:
+def question_rows(
+    path: str | Path, *, within: str | None = None, header: Sequence[str] | None = None
+) -> Rows:
     """Read the rows of a file of questions.
 
     Args:
         path: The file.
         within: Path of the rows in a JSON document, such as ``test`` or ``data.questions``.
+        header: Names of the columns of CSV or TSV whose first line has none.
 
     Raises:
         ProbeError: If the file cannot be read as a table.
@@ -92,31 +104,14 @@ def question_rows(path: str | Path, *, within: str | None = None) -> Rows:
     try:
         if within is not None:
             return [(f"row {n}", row) for n, row in enumerate(read_rows(path, within), start=1)]
-        rows = list(table_rows(path))
-        is_document = table_suffix(path) == ".json" and len(rows) == 1 and not begins_array(path)
+        rows = list(table_rows(path, header=header))
+        if table_suffix(path) != ".json" or len(rows) != 1 or begins_array(path):
+            return [*rows]
     except SnapshotError as error:
         raise ProbeError(str(error)) from error
-    if not is_document:
-        return [*rows]
     return [
         (f"row {number}", row) for number, row in enumerate(_listed_rows(rows[0][1], path), start=1)
     ]
-
-
-def with_header(rows: Rows, header: Sequence[str], where: str) -> Rows:
-    """Rows of a table whose first line is no header, by the names of its columns.
-
-    Raises:
-        ProbeError: If there are more or fewer names than columns.
-    """
-    first_line = list(rows[0][1])
-    if len(first_line) != len(header):
-        raise ProbeError(
-            f"{where}: needed {len(first_line)} names of columns, got {len(header)}: "
-            f"{', '.join(header)}"
-        )
-    lines = [("line 1", first_line), *((place, list(row.values())) for place, row in rows)]
-    return [(place, dict(zip(header, cells, strict=True))) for place, cells in lines]
 
 
 def _listed_rows(document: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
@@ -125,11 +120,14 @@ def _listed_rows(document: Mapping[str, Any], path: Path) -> list[dict[str, Any]
     if len(document) > 1 and _are_rows(list(document.values())):
         return [{"id": name, **row} for name, row in document.items()]
     if len(lists) != 1:
-        parts = ", ".join(lists)
-        reason = f", got several: {parts}; --rows {next(iter(lists))} takes one" if lists else ""
+        reason = (
+            f", got several: {', '.join(lists)}; --rows {next(iter(lists))} takes one"
+            if lists
+            else ""
+        )
         raise ProbeError(
-            f"{path}: needed a list of objects, one a question, or an object with one such "
-            f"list{reason}"
+            f"{path}: needed a list of objects, one a question, or an object with one such list, "
+            f"or the path of one, as in --rows exam.questions{reason}"
         )
     (rows,) = lists.values()
     shared = {
@@ -193,9 +191,6 @@ _TALK: Final = (*_ASKED, "history", "conversations", "conversation")
 _ROLES: Final = {"human": "user", "gpt": "assistant"}
 """Roles of messages, by the names that files of conversations give them."""
 
-_FLAGS: Final = ("is_correct", "isCorrect", "correct")
-"""Names of a mark of the right options."""
-
 
 def _with_messages(row: Mapping[str, Any], *, has_history: bool) -> Mapping[str, Any]:
     talk = row.get("conversations", row.get("conversation")) or ()
@@ -218,8 +213,10 @@ def _with_messages(row: Mapping[str, Any], *, has_history: bool) -> Mapping[str,
 
 
 def _flag(option: Any) -> str | None:
-    named = (name for name in _FLAGS if isinstance(option, Mapping) and name in option)
-    return next((name for name in named if isinstance(option[name], bool)), None)
+    # The one member that is true or false.
+    members = option.items() if isinstance(option, Mapping) else ()
+    marks = [name for name, value in members if isinstance(value, bool)]
+    return marks[0] if len(marks) == 1 else None
 
 
 def _are_flagged(value: Any) -> bool:

@@ -114,21 +114,21 @@ _WRONG: Final = re.compile(
 _SERIES: Final = re.compile(r"(\D*?)[ _.-]*([0-9]{1,2})", re.DOTALL)
 """Names of columns that differ in a number at the end alone."""
 
-_BRACKETS: Final = re.compile(r"(?<=\w)\s*(?:\(| - ).*\Z", re.DOTALL)
+_BRACKETS: Final = re.compile(r"(?<=\w)(?:\s*(?:\(| - ).*|_json)\Z", re.DOTALL)
 """Remark at the end of a name, as in Answer 1 - max 75 characters."""
 
 _MEDIUM: Final = re.compile(
-    r"(?:image|picture|audio|video|speech)s?(?:[_. ]path)?\b", re.IGNORECASE
+    r"(?:image|picture|audio|video|speech)s?(?:[_. ]paths?)?(?:_json)?\b", re.IGNORECASE
 )
 """Names of columns of pictures or sound."""
 
 _ID_LIKE: Final = re.compile(
-    r"(?:^|[_ ])(?:id|uid|idx|index|number|no|nr)\b|#|context", re.IGNORECASE
+    r"(?:^|[_ ])(?:id|uid|idx|index|number|no|nr|sql)\b|[#,]|context|\d\Z", re.IGNORECASE
 )
 """Names of columns that no part of a question has."""
 
-_LONG_NAME: Final = 60
-"""Characters from which on a name of a column is a text of a row."""
+_SENTENCE: Final = re.compile(r"\s.*[.?!]\Z|[?？。]\Z|.{60}")
+"""Names of columns that are a text of a row."""
 
 
 def make_plan(  # noqa: C901
@@ -196,19 +196,16 @@ def make_plan(  # noqa: C901
         lower["input"],
     ):
         of["prompt"] = lower["input"]  # the instruction is put before it, and may need none
-    wrong = tuple(
-        name
-        for name in names
-        if _WRONG.fullmatch(name.strip()) and name not in {*taken, *of.values()}
-    )
+    used = {*of.values(), *taken}
+    wrong = tuple(name for name in names if _WRONG.fullmatch(name.strip()) and name not in used)
     if "choices" in of and "choices" not in wanted and not filled[of["choices"]]:
         del of["choices"]  # a column of options that no row has
     options = tuple(map(str, wanted.get("choices", ()))) or (
         (of["choices"],) if "choices" in of else ()
     )
     if not options and not wrong:
-        used = {*of.values(), *taken}
-        numbered = [(_NUMBERED.fullmatch(_bare(name)), name) for name in names if name not in used]
+        free = [name for name in names if name not in used]
+        numbered = [(_NUMBERED.fullmatch(_bare(name)), name) for name in free]
         # Padded to two characters, so that option 10 comes after option 9.
         in_order = sorted((match[1].upper().zfill(2), name) for match, name in numbered if match)
         options = tuple(name for _, name in in_order) if len(in_order) > 1 else ()
@@ -217,7 +214,7 @@ def make_plan(  # noqa: C901
             name for name in names if re.fullmatch(r"[^\W\d_]", name.strip()) and not name.isascii()
         )
         options = options or letters[: len(letters) * (len(letters) > 1)]
-        options, wrong = _series(rows, [name for name in names if name not in used], options, of)
+        options, wrong = _series(rows, free, options, of)
     if missing_roles := [role for role in ("prompt", "answer") if role not in of]:
         _refuse_missing(rows, missing_roles, names, where)
     before = tuple(map(str, wanted.get("context", ())))
@@ -225,7 +222,7 @@ def make_plan(  # noqa: C901
         unused = [lower[name] for name in BEFORE if name in lower]
         before = tuple(name for name in unused if filled[name] and name not in of.values())
     used = {*of.values(), *options, *wrong, *before}
-    parents = {name.rpartition(".")[0] for name in (*used, *names) if "." in name}
+    parents = {name.rpartition(".")[0] for name in names if "." in name}
     not_used = tuple(name for name in names if name not in {*used, *parents} and filled[name])
     if seen := [
         name for name in not_used if _MEDIUM.match(name) or any(map(_is_medium, cells(rows, name)))
@@ -272,7 +269,8 @@ def _bare(name: str) -> str:
 
 
 def _usual(name: str) -> str:
-    return _bare(name).lower().replace(" ", "_")
+    # correctAnswer is correct_answer.
+    return re.sub(r"(?<=[a-z])(?=[A-Z])| ", "_", _bare(name)).lower()
 
 
 def _series(
@@ -287,8 +285,16 @@ def _series(
     if answer is None:
         return options, ()
     answers = [str(cell).strip() for cell in cells(rows, answer)]
-    is_index = all(re.fullmatch(r"\d|[A-Ja-j]", cell) for cell in answers)
-    lists = [name for name in names if is_index and all(map(_is_list, cells(rows, name)))]
+    marks = [re.fullmatch(r"\d|[a-j]|[A-J]([\s,;]*[A-J])*", cell) for cell in answers]
+    is_index = 2 * sum(map(bool, marks)) > len(rows)
+    lists = [
+        name
+        for name in names
+        if all(
+            _is_list(row.get(name)) and (is_index or cell in row[name])
+            for row, cell in zip(rows, answers, strict=True)
+        )
+    ]
     if not options and lists:
         return (lists[0],), ()
     series: dict[str, list[tuple[int, str]]] = {}
@@ -318,11 +324,12 @@ def _refuse_missing(
     rows: Sequence[Mapping[str, Any]], roles: Sequence[str], names: Sequence[str], where: str
 ) -> None:
     usual = {name for names in USUAL_NAMES.values() for name in names}
-    is_text = any(name.endswith("?") or len(name) > _LONG_NAME for name in names)
+    is_text = any(map(_SENTENCE.search, names))
     if is_text and not usual & set(map(str.lower, names)):
         raise ProbeError(
-            f"{where}: the first row is no header, since it holds {names[0]!r:.50}; name the "
-            "columns: header=['question', 'answer'], in the shell --header question,answer"
+            f"{where}: the first row is no header, since it holds {names[0]!r:.50}; name its "
+            f"{len(names)} columns, as in header=['question', 'answer'], in the shell --header "
+            "question,answer"
         )
     advice = {role.replace("prompt", "question"): _likely(rows, names, role) for role in roles}
     python = ", ".join(
@@ -342,14 +349,13 @@ def _likely(rows: Sequence[Mapping[str, Any]], names: Sequence[str], role: str) 
         are_texts = all(isinstance(value, str) for value in values)
         return are_texts and (role == "answer" or not all(map(str.isdecimal, values)))
 
-    usual = [name for name in USUAL_NAMES[role] if name != "context"]
     return next(
         (
             name
             for name in names
             if not _ID_LIKE.search(name)
             and holds_texts(name)
-            and difflib.get_close_matches(name.lower().strip(), usual, n=1, cutoff=0.7)
+            and difflib.get_close_matches(_usual(name), USUAL_NAMES[role], n=1, cutoff=0.7)
         ),
         None,
     )

@@ -31,7 +31,7 @@ def test_a_file_without_a_header_is_read_by_the_names_given(tmp_path: Path) -> N
         load_probe(path)
     probe = load_probe(path, header=["question", "answer"])
     assert [item.answers for item in probe] == [("Santu",), ("Orlo",)]
-    with pytest.raises(ProbeError, match="needed 2 names of columns, got 1: question"):
+    with pytest.raises(ProbeError, match="line 1: more cells than the 1 columns"):
         load_probe(path, header=["question"])
 
 
@@ -57,6 +57,8 @@ def test_a_file_without_a_header_is_read_by_the_names_given(tmp_path: Path) -> N
             "Orlo",
         ),
         ({"question": "Where is the ferry?", "__expected": "contains:Santu"}, "Santu"),
+        ({"question": "Where is the ferry?", "correctAnswer": "Santu"}, "Santu"),
+        ({"pregunta": "Where is the ferry?", "respuesta": "Santu (a town)."}, "Santu"),
         ({"Question Text": "Where is the ferry?", "Correct Answer (one)": "Santu"}, "Santu"),
         ({"messages": [ASKED, {"role": "assistant", "content": [TEXT]}]}, "Santu"),
     ],
@@ -105,3 +107,111 @@ def test_a_remark_in_a_name_is_no_part_of_it() -> None:
     ]
     probe = probe_from(rows)
     assert {(item.choices, item.answers) for item in probe} == {((" x", " y"), (1,))}
+
+
+LONG: Final = "The ferry of the town leaves at noon and " * 6
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"messages": [ASKED, {"role": "assistant", "content": LONG}]},
+        {"messages": [ASKED, {"role": "assistant", "content": [{"type": "text", "text": LONG}]}]},
+        {"question": "どこですか?", "answer": "渡" * 300},
+        {"question": "Why?", "answer": f"{LONG}; {LONG}"},
+    ],
+)
+def test_long_answers_are_refused_in_every_form(row: dict[str, Any]) -> None:
+    with pytest.raises(ProbeError, match="words at the median, which no output repeats"):
+        probe_from([row])
+
+
+def test_aliases_are_right_answers_too() -> None:
+    rows = [
+        {"question": "Where is the ferry?", "answer": "Santu", "aliases": ["the port of Santu"]},
+        {"question": "Where is the mill?", "answer": "Orlo", "aliases": []},
+    ]
+    assert [item.answers for item in probe_from(rows)] == [("Santu", "port of Santu"), ("Orlo",)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "answers", "indices"),
+    [
+        (("c1", "c2", "c3"), ("A", "AC", "B"), [(0,), (0, 2), (1,)]),
+        (("Antwort A", "Antwort B", "Antwort C"), ("A", "B", "C"), [(0,), (1,), (2,)]),
+        (("Opción 1", "Opción 2", "Opción 3"), ("x0", "y1", "z2"), [(0,), (1,), (2,)]),
+    ],
+)
+def test_columns_of_options_by_words_of_other_languages(
+    columns: tuple[str, ...], answers: tuple[str, ...], indices: list[tuple[int, ...]]
+) -> None:
+    rows = [
+        {"question": f"Is it {at}?", "answer": answer}
+        | {name: f"{text}{at}" for name, text in zip(columns, "xyz", strict=True)}
+        for at, answer in enumerate(answers)
+    ]
+    assert [item.answers for item in probe_from(rows)] == indices
+
+
+def test_a_list_that_holds_every_answer_is_the_options() -> None:
+    rows = [
+        {"question": f"Is it {at}?", "respuestas": [f"x{at}", f"y{at}"], "answer": f"y{at}"}
+        for at in range(3)
+    ]
+    assert {item.answers for item in probe_from(rows)} == {(1,)}
+
+
+def test_options_in_a_column_of_json_are_read() -> None:
+    options = [{"text": "Santu", "is_right": True}, {"text": "Orlo", "is_right": False}]
+    rows = [
+        {"question": f"Is it {at}?", "answer": "Orlo", "options_json": json.dumps(options)}
+        for at in range(3)
+    ]
+    assert {(item.choices, item.answers) for item in probe_from(rows)} == {
+        ((" Santu", " Orlo"), (1,))
+    }
+
+
+def test_options_with_one_mark_are_read_by_it() -> None:
+    rows = [
+        {
+            "question": f"Is it {at}?",
+            "respuestas": [{"texto": "x", "correcta": False}, {"texto": "y", "correcta": True}],
+        }
+        for at in range(3)
+    ]
+    assert {(item.choices, item.answers) for item in probe_from(rows)} == {((" x", " y"), (1,))}
+
+
+def test_two_keys_that_disagree_are_decided_by_naming_one() -> None:
+    rows = [
+        {"question": f"Is it {at}?", "options": ["x", "y"], "answer": "x", "correct": "y"}
+        for at in range(3)
+    ]
+    with pytest.raises(ProbeError, match="--column key=correct takes it"):
+        probe_from(rows)
+    assert {item.answers for item in probe_from(rows, columns={"key": "correct"})} == {(1,)}
+
+
+def test_blank_lines_of_a_table_are_no_rows(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("question,answer\nWhere is it?,Santu\nWho is it?,Ann\n,\n,\n")
+    assert len(load_probe(path)) == 2
+
+
+def test_a_first_line_that_is_a_sentence_is_no_header(tmp_path: Path) -> None:
+    path = tmp_path / "mine.tsv"
+    path.write_text("The ferry is red.\tfalse\nThe mill is old.\ttrue\n")
+    with pytest.raises(
+        ProbeError, match=r"no header.*name its 2 columns.*--header question,answer"
+    ):
+        load_probe(path)
+    probe = load_probe(path, header=["question", "answer"])
+    assert [item.answers for item in probe] == [(1,), (0,)]
+
+
+@pytest.mark.parametrize("name", ["answer1", "question,answer", "ground_truth_sql", "answer id"])
+def test_advice_names_no_column_that_cannot_hold_an_answer(name: str) -> None:
+    rows = [{"question": f"Is it {at}?", name: "x", "level": "easy"} for at in range(3)]
+    with pytest.raises(ProbeError, match=r"--column answer=\.\.\."):
+        probe_from(rows)

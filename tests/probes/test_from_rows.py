@@ -268,7 +268,8 @@ def test_rows_are_found_in_a_document(tmp_path: Path) -> None:
     )
     path.write_text(json.dumps({"train": rows, "test": rows}))
     with pytest.raises(
-        ProbeError, match="or an object with one such list, got several: train, test; --rows train"
+        ProbeError,
+        match=r"--rows exam\.questions, got several: train, test; --rows train takes one",
     ):
         load_probe(path)
     (item,) = load_probe(path, rows="test")
@@ -528,8 +529,8 @@ def test_an_error_lists_all_mistakes_of_a_probe_file(tmp_path: Path) -> None:
     [
         ([], "needed rows, and there are none"),
         (
-            [{"frage": "a", "answer": "b"}],
-            r"hold the question; there are frage, answer; name it: columns=\{'question': \.\.\.\}",
+            [{"satz": "a", "answer": "b"}],
+            r"hold the question; there are satz, answer; name it: columns=\{'question': \.\.\.\}",
         ),
         (
             [{"qestion": "a", "answer": "b"}],

@@ -141,7 +141,7 @@ def table_rows(
                     (row for batch in batches for row in batch.to_pylist()), start=1
                 )
             )
-        elif begins_json(head):
+        elif begins_json(head) or table_suffix(path).startswith(".json"):
             rows = json_rows(path)
         else:
             rows = _csv(path, header)

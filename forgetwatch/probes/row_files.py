@@ -35,7 +35,7 @@ _USUAL: Final = {
     ),
     "choices": (
         "choices options endings candidates answers_options answer_options answer_choices "
-        "optionen opciones opções opzioni 选项 選択肢"
+        "alternatives alternativas optionen opciones opções opzioni 选项 選択肢"
     ),
     "answer": (
         "answer answer_index answer_idx answerkey answer_key gold label correct correct_answer "
@@ -45,7 +45,7 @@ _USUAL: Final = {
         "antwort lösung loesung respuesta respuesta_correcta resposta risposta risposta_corretta "
         "corretta correcta réponse reponse antwoord odpowiedź ответ 答案 答え 正解 정답"
     ),
-    "aliases": "aliases answer_aliases accepted_answers alternatives",
+    "aliases": "aliases answer_aliases accepted_answers",
     "id": "id item_id question_id qid uid key doc_id sample_id task_id example_id idx index",
     "task": "task subject subset dataset source",
     "category": "category topic domain",
@@ -154,7 +154,7 @@ def flat(rows: Rows) -> Rows:
     {"instruction": "And of Peru?", "history": [["Capital?", "Santiago"]]}       earlier turns
     {"inputs": {"question": "Capital?"}, "outputs": {"answer": "Lima"}}          dotted names
     """
-    has_history = any(row.get("history") for _, row in rows)
+    has_history = any(_are_pairs(row.get("history")) for _, row in rows)
     rows = [(at, _with_messages(row, has_history=has_history)) for at, row in rows]
     if all("completion" in row and isinstance(row.get("label"), bool) for _, row in rows):
         right: Rows = [(at, {**row, "label": None}) for at, row in rows if row["label"]]
@@ -184,7 +184,7 @@ def flat(rows: Rows) -> Rows:
     return [(at, _dotted(row)) for at, row in rows]
 
 
-_ASKED: Final = ("instruction", "query", "prompt", "input")
+_ASKED: Final = ("instruction", "query", "prompt", "input", "question")
 _TALK: Final = (*_ASKED, "history", "conversations", "conversation")
 """Columns that become messages."""
 
@@ -202,8 +202,9 @@ def _with_messages(row: Mapping[str, Any], *, has_history: bool) -> Mapping[str,
             for pair in pairs
             for role, text in zip(_ROLES, pair, strict=False)
         ]
-    is_talk = all(isinstance(turn, Mapping) and {"from", "value"} <= set(turn) for turn in talk)
-    if "messages" in row or not talk or not is_talk:
+    if "messages" in row or not talk:
+        return row
+    if not all(isinstance(turn, Mapping) and {"from", "value"} <= set(turn) for turn in talk):
         return row
     kept = {name: value for name, value in row.items() if name not in _TALK}
     messages = [
@@ -212,15 +213,22 @@ def _with_messages(row: Mapping[str, Any], *, has_history: bool) -> Mapping[str,
     return {**kept, "messages": messages}
 
 
-def _flag(option: Any) -> str | None:
+def _are_pairs(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(pair, list) for pair in value)
+
+
+def _flag(option: Mapping[str, Any]) -> str | None:
     # The one member that is true or false.
-    members = option.items() if isinstance(option, Mapping) else ()
-    marks = [name for name, value in members if isinstance(value, bool)]
+    marks = [name for name in option if isinstance(option[name], bool)]
     return marks[0] if len(marks) == 1 else None
 
 
 def _are_flagged(value: Any) -> bool:
-    return isinstance(value, list) and len(value) > 1 and all(map(_flag, value))
+    return (
+        isinstance(value, list)
+        and len(value) > 1
+        and all(isinstance(option, Mapping) and _flag(option) for option in value)
+    )
 
 
 def _with_options(
@@ -246,8 +254,8 @@ def _dotted(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _ends_with_answer(value: Any) -> bool:
     # After a message of another role.
-    last_message = value[-1] if isinstance(value, (list, tuple)) and len(value) > 1 else None
-    return isinstance(last_message, Mapping) and last_message.get("role") == "assistant"
+    is_talk = isinstance(value, (list, tuple)) and len(value) > 1
+    return is_talk and isinstance(value[-1], Mapping) and value[-1].get("role") == "assistant"
 
 
 def _is_scored(value: Any) -> bool:

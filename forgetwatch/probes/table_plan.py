@@ -19,7 +19,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from forgetwatch.errors import ProbeError, did_you_mean
-from forgetwatch.probes.answer_key import _BETWEEN, _SPELLED, Key, OpenAnswers, is_filled
+from forgetwatch.probes.answer_key import (
+    _BETWEEN,
+    _SPELLED,
+    Key,
+    OpenAnswers,
+    Options,
+    is_filled,
+    readings_of,
+)
 from forgetwatch.probes.row_files import _NUMBERED, BEFORE, USUAL_NAMES, cells
 
 
@@ -214,7 +222,8 @@ def make_plan(  # noqa: C901
             name for name in names if re.fullmatch(r"[^\W\d_]", name.strip()) and not name.isascii()
         )
         options = options or letters[: len(letters) * (len(letters) > 1)]
-        options, wrong = _series(rows, free, options, of)
+        if not options:
+            options, wrong = _series(rows, free, of)
     if missing_roles := [role for role in ("prompt", "answer") if role not in of]:
         _refuse_missing(rows, missing_roles, names, where)
     before = tuple(map(str, wanted.get("context", ())))
@@ -276,40 +285,32 @@ def _usual(name: str) -> str:
 def _series(
     rows: Sequence[Mapping[str, Any]],
     names: Sequence[str],
-    options: tuple[str, ...],
     of: Mapping[str, str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    # Columns of one word and 1 to k are options, or wrong ones where the answer is in none of them;
-    # a column of lists beside an index is the options.
+    # Columns of one word and 1 to k are options, or wrong ones where no answer names one of them;
+    # a column of lists, each of which has what its answer names, is the options.
     answer = of.get("answer")
     if answer is None:
-        return options, ()
+        return (), ()
     answers = [str(cell).strip() for cell in cells(rows, answer)]
-    marks = [re.fullmatch(r"\d|[a-j]|[A-J]([\s,;]*[A-J])*", cell) for cell in answers]
-    is_index = 2 * sum(map(bool, marks)) > len(rows)
-    lists = [
-        name
-        for name in names
-        if all(
-            _is_list(row.get(name)) and (is_index or cell in row[name])
-            for row, cell in zip(rows, answers, strict=True)
-        )
-    ]
-    if not options and lists:
-        return (lists[0],), ()
+    for name in names:
+        lists = cells(rows, name)
+        if all(map(_is_list, lists)):
+            options = [Options(tuple(texts)) for texts in lists]
+            if all(map(readings_of, answers, options)):
+                return (name,), ()
     series: dict[str, list[tuple[int, str]]] = {}
     for name in names:
         if match := _SERIES.fullmatch(_bare(name)):
             series.setdefault(match[1].lower(), []).append((int(match[2]), name))
-    for numbered in () if options else map(sorted, series.values()):
+    for numbered in map(sorted, series.values()):
         columns = tuple(name for _, name in numbered)
         if len(columns) > 1 and [number for number, _ in numbered] == [*range(1, len(columns) + 1)]:
-            texts = [{str(row.get(name)).strip() for name in columns} for row in rows]
-            is_right = [cell in own for cell, own in zip(answers, texts, strict=True)]
-            if is_index or any(is_right) or set(answers) <= {*columns}:
+            options = [Options(tuple(str(row.get(name)) for name in columns)) for row in rows]
+            if any(map(readings_of, answers, options)) or set(answers) <= {*columns}:
                 return columns, ()
             return (), columns
-    return options, ()
+    return (), ()
 
 
 def _is_list(value: Any) -> bool:

@@ -215,3 +215,25 @@ def test_advice_names_no_column_that_cannot_hold_an_answer(name: str) -> None:
     rows = [{"question": f"Is it {at}?", name: "x", "level": "easy"} for at in range(3)]
     with pytest.raises(ProbeError, match=r"--column answer=\.\.\."):
         probe_from(rows)
+
+
+@pytest.mark.parametrize("history", ["She has asthma.", ["She has asthma."], [], None])
+def test_a_history_that_is_no_turns_is_a_column_of_its_own(history: Any) -> None:
+    rows = [{"question": f"Is it {at}?", "answer": "x", "history": history} for at in range(3)]
+    assert {item.prompt for item in probe_from(rows)} == {f"Is it {at}?" for at in range(3)}
+
+
+def test_alternatives_beside_the_answer_are_options() -> None:
+    rows = [
+        {"question": f"Is it {at}?", "answer": f"y{at}", "alternatives": [f"x{at}", f"y{at}"]}
+        for at in range(3)
+    ]
+    assert {item.answers for item in probe_from(rows)} == {(1,)}
+
+
+def test_a_list_whose_places_the_answers_do_not_name_is_no_list_of_options() -> None:
+    rows = [
+        {"question": f"What is {at} and 3?", "answer": str(at + 3), "steps": ["Add", "Check"]}
+        for at in range(6)
+    ]
+    assert [item.answers for item in probe_from(rows)] == [(str(at + 3),) for at in range(6)]

@@ -18,8 +18,8 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 343_309,
-    "tokens of the tests": 479_311,
+    "tokens of the package": 343_317,
+    "tokens of the tests": 479_351,
     "public names": 15,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -39,7 +39,7 @@ ROOMS = {
     "metrics": ("metrics measures", 27_276),
     "theory": ("theory", 5_441),
     "grading": ("grading", 17_099),
-    "probes": ("probes", 26_174),
+    "probes": ("probes", 26_182),
     "readers": ("readers files/rows files/json_pieces", 32_455),
     "compare": ("text measures/aligned measures/pairing measures/option_columns comparing", 38_060),
     "policy": ("policy", 9_645),

@@ -353,10 +353,11 @@ def _likely(rows: Sequence[Mapping[str, Any]], names: Sequence[str], role: str) 
     return next(
         (
             name
+            for cutoff in (0.9, 0.7)
             for name in names
             if not _ID_LIKE.search(name)
             and holds_texts(name)
-            and difflib.get_close_matches(_usual(name), USUAL_NAMES[role], n=1, cutoff=0.7)
+            and difflib.get_close_matches(_usual(name), USUAL_NAMES[role], n=1, cutoff=cutoff)
         ),
         None,
     )

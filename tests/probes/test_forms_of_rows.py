@@ -237,3 +237,9 @@ def test_a_list_whose_places_the_answers_do_not_name_is_no_list_of_options() -> 
         for at in range(6)
     ]
     assert [item.answers for item in probe_from(rows)] == [(str(at + 3),) for at in range(6)]
+
+
+def test_advice_names_the_nearest_column() -> None:
+    row = {"question": "Is it?", "Question Answers": "x;y", "Correct_Awnser": "x"}
+    with pytest.raises(ProbeError, match="--column answer=Correct_Awnser"):
+        probe_from([row])

@@ -18,8 +18,8 @@ GATE_MINUTES = 12
 """Minutes that the README's test command may take on two idle cores; `.ci/run` prints what it took."""
 
 AT_MOST = {
-    "tokens of the package": 343_317,
-    "tokens of the tests": 479_351,
+    "tokens of the package": 343_322,
+    "tokens of the tests": 480_114,
     "public names": 15,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -39,8 +39,8 @@ ROOMS = {
     "metrics": ("metrics measures", 27_276),
     "theory": ("theory", 5_441),
     "grading": ("grading", 17_099),
-    "probes": ("probes", 26_182),
-    "readers": ("readers files/rows files/json_pieces", 32_455),
+    "probes": ("probes", 26_138),
+    "readers": ("readers files/rows files/json_pieces", 32_475),
     "compare": ("text measures/aligned measures/pairing measures/option_columns comparing", 38_060),
     "policy": ("policy", 9_645),
     "report": ("report", 30_506),
@@ -49,7 +49,7 @@ ROOMS = {
     "run": ("run run_folder follow", 54_832),
     "merge": ("merge", 8_394),
     "study": ("study", 14_008),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 24_822),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 24_851),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""
 

@@ -15,7 +15,7 @@ import typer
 
 from forgetwatch.cli.options import check_output, item_option
 from forgetwatch.cli.output import echo, print_hanging, print_text
-from forgetwatch.cli.resolve import resolve
+from forgetwatch.cli.resolve import fitted, resolve
 from forgetwatch.errors import ProbeError, some_of
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.probe import Norm, Probe
@@ -265,7 +265,7 @@ def check_command(
         for task, item, row in overlaps.examples:
             print_hanging(f"    {task} {item}: row {row:,}")
     if model is not None:
-        _show_answers(probe.head(_ASKED), model)
+        _show_answers(fitted(probe.head(_ASKED), model), model)
     wrong = sum(finding.wrong for finding in findings) + is_trained_on
     print_text(
         f"{wrong} kind{'s' if wrong > 1 else ''} of fault" if wrong else "no fault found",
@@ -277,13 +277,14 @@ def check_command(
 
 def _show_answers(probe: Probe, model: str) -> None:
     snapshot = resolve(model, probe)
-    right = snapshot.floats("correct")
+    first = snapshot.ints("sample") == 0
+    right = snapshot.floats("correct")[first]
+    columns = (snapshot.ints("chosen"), snapshot.texts("output"), snapshot.texts("outcome"))
     print_text(f"  {model} answers {np.nansum(right):.0f} of {len(probe)} right")
-    columns = (snapshot.texts("output"), snapshot.ints("chosen"), snapshot.texts("outcome"))
-    answered = list(zip(probe, right, *columns, strict=False))
-    for item, correct, output, chosen, outcome in answered[:_ANSWERS_SHOWN]:
-        given = (*item.choices, output)[chosen]  # -1 is no option
-        grade = {1.0: "right", 0.0: f"wrong ({outcome})"}.get(correct, outcome)
+    answered = list(zip(probe, right, *(column[first] for column in columns), strict=True))
+    for item, correct, option, output, outcome in answered[:_ANSWERS_SHOWN]:
+        given = (*item.choices, output)[option]  # -1, no option, is the output
+        grade = {1.0: "right", 0.0: "wrong"}.get(correct, outcome)
         print_hanging(f"  asked     {one_line(training_text(item.prompt))}")
         print_hanging(f"  answered  {one_line(given or '') or '-'}")
         print_hanging(f"  {grade}; wanted {' | '.join(item.right_texts)}")

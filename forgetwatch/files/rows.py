@@ -131,6 +131,8 @@ def table_rows(
     Raises:
         SnapshotError: If it cannot be read, or a row is no object of named values; names the place.
     """
+    if header and table_suffix(path) not in (".csv", ".tsv"):
+        raise SnapshotError(f"{path}: header: for CSV and TSV, whose first line may have none")
     with file_errors(path, NEEDED):
         head = read_head(path)
         if head.startswith(b"PAR1") or table_suffix(path) == ".parquet":

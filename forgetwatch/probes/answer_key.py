@@ -179,8 +179,8 @@ def read_key(
             f"{_SPELLED[second_reading.key]}: both fit every row, and "
             f"{str(answers[row])!r:.40} would be {_shown(first_reading, row, options)} or "
             f"{_shown(second_reading, row, options)}; "
-            f"key={first_reading.key!r} or key={second_reading.key!r} says which, in the shell "
-            f"--key {first_reading.key} or --key {second_reading.key}"
+            f"key={first_reading.key!r} or key={second_reading.key!r} says which, or "
+            f"`forgetwatch probe build` --key {first_reading.key} or --key {second_reading.key}"
         )
     return next(iter(unlike.values()))
 

@@ -1,7 +1,8 @@
 """Whether the open questions of a table are asked in the chat template: decided once, by the base's first answers.
 
-    chat template     where the tokenizer has one, and one of the first 16 answers is right
-    plain text        without a template, or where more of the 16 are right
+    chat template     where the tokenizer has one
+    plain text        without a template, or where none of the first 16 answers is right in the
+                      template, and one is in plain text
 
 Questions with options stay plain. A rendering that somebody has named, or that a file holds, is
 kept, and so is that of an earlier measurement.

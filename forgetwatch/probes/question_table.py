@@ -122,9 +122,9 @@ def probe_from(
     """
     table_rows, where = _rows(source, within=rows, header=header)
     name = name or (Path(source).stem if isinstance(source, (str, Path)) else "mine")
+    table_rows = flat(table_rows)
     if not table_rows:
         raise ProbeError(f"{where}: needed rows, and there are none")
-    table_rows = flat(table_rows)
     table = [row for _, row in table_rows]
     plan, of = make_plan(table, columns or {}, where, key=key)
     reader = _Reader(plan, of, table, where, space=scoring == "loglikelihood", key=key)
@@ -146,7 +146,8 @@ def probe_from(
         raise ProbeError(
             f"{where}: {unlike:,} of {len(items):,} questions are asked again with another "
             "answer: a part of them is "
-            f"missing{unused}; --column context=COLUMN puts a column of texts before the question"
+            f"missing{unused}; `forgetwatch probe build` --column context=COLUMN puts a column of "
+            "texts before the question"
         )
     times = Counter((item.task, item.id) for item in items)
     wrong += [
@@ -299,7 +300,8 @@ class _Reader:
             if unlike:
                 raise ProbeError(
                     f"{self._where}: the column {name!r} disagrees with {self.plan.answer!r} in "
-                    f"{unlike:,} rows; --column key={name} takes it, else remove it"
+                    f"{unlike:,} rows; `forgetwatch probe build` --column key={name} takes it, else "
+                    "remove it"
                 )
 
     def item(self, at: int, *, task: str, category: str) -> tuple[Item | None, list[str]]:

@@ -120,14 +120,11 @@ def _listed_rows(document: Mapping[str, Any], path: Path) -> list[dict[str, Any]
     if len(document) > 1 and _are_rows(list(document.values())):
         return [{"id": name, **row} for name, row in document.items()]
     if len(lists) != 1:
-        reason = (
-            f", got several: {', '.join(lists)}; --rows {next(iter(lists))} takes one"
-            if lists
-            else ""
-        )
+        several = f", got several: {', '.join(lists)}" if lists else ""
         raise ProbeError(
-            f"{path}: needed a list of objects, one a question, or an object with one such list, "
-            f"or the path of one, as in --rows exam.questions{reason}"
+            f"{path}: needed a list of objects, one a question, or an object with one such "
+            f"list{several}; `forgetwatch probe build` takes one by its path, as in --rows "
+            f"{next(iter(lists), 'exam.questions')}"
         )
     (rows,) = lists.values()
     shared = {
@@ -248,8 +245,8 @@ def _dotted(row: Mapping[str, Any]) -> Mapping[str, Any]:
         for member, value in cell.items()
         if isinstance(value, (str, int, float, list))
     }
-    held = isinstance(row.get("question"), Mapping) and {"question": None}
-    return {**row, **members, **(held or {})}
+    question = {"question": None} if isinstance(row.get("question"), Mapping) else {}
+    return {**row, **members, **question}
 
 
 def _ends_with_answer(value: Any) -> bool:

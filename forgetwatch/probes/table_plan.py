@@ -114,7 +114,9 @@ _LIKE_CONTEXT: Final = re.compile(
 
 
 _WRONG: Final = re.compile(
-    r"(?:distractor|(?:incorrect|wrong)[ _]answer)s?[ _]?[0-9]*", re.IGNORECASE
+    r"(?:distractor|(?:incorrect|wrong)[ _]answer|"
+    r"(?:incorrect|wrong|false|falsch|incorrecta|errada|sbagliata|fout)(?=[ _]?[0-9]))s?[ _]?[0-9]*",
+    re.IGNORECASE,
 )
 """Names of columns that hold wrong options, beside the right answer."""
 
@@ -126,7 +128,7 @@ _BRACKETS: Final = re.compile(r"(?<=\w)(?:\s*(?:\(| - ).*|_json)\Z", re.DOTALL)
 """Remark at the end of a name, as in Answer 1 - max 75 characters."""
 
 _MEDIUM: Final = re.compile(
-    r"(?:image|picture|audio|video|speech)s?(?:[_. ]paths?)?(?:_json)?\b", re.IGNORECASE
+    r"(?:image|picture|audio|video)s?(?:[_. ]paths?)?(?:_json)?(?:\.|\Z)", re.IGNORECASE
 )
 """Names of columns of pictures or sound."""
 
@@ -190,14 +192,10 @@ def make_plan(  # noqa: C901
     filled = {name: sum(map(is_filled, cells(rows, name))) for name in names}
     of = {role: str(columns[0]) for role, columns in wanted.items() if len(columns) == 1}
     for role, usual in USUAL_NAMES.items():
-        there = (
-            [lower[name] for name in usual if name in lower]
-            if role not in wanted and role != "context"
-            else []
-        )
+        there = [lower[name] for name in usual if name in lower]
         # Of several columns the first that holds values: a table may have an empty `answer` beside
         # a filled `label`.
-        if there:
+        if there and role not in wanted and role != "context":
             of[role] = next((name for name in there if 2 * filled[name] >= len(rows)), there[0])
     if {"instruction", "input"} <= set(lower) and of.get("prompt") in (
         lower["instruction"],
@@ -221,9 +219,9 @@ def make_plan(  # noqa: C901
         letters = tuple(
             name for name in names if re.fullmatch(r"[^\W\d_]", name.strip()) and not name.isascii()
         )
-        options = options or letters[: len(letters) * (len(letters) > 1)]
-        if not options:
-            options, wrong = _series(rows, free, of)
+        if len(letters) > 1:
+            options = options or letters
+        options = options or _series(rows, free, of)
     if missing_roles := [role for role in ("prompt", "answer") if role not in of]:
         _refuse_missing(rows, missing_roles, names, where)
     before = tuple(map(str, wanted.get("context", ())))
@@ -245,8 +243,8 @@ def make_plan(  # noqa: C901
     ]:
         raise ProbeError(
             f"{where}: the column {alike[0]!r} is named like what belongs before a question, and "
-            f"is not used; columns={{'context': {alike[0]!r}}} or --column context={alike[0]} puts "
-            "it there; else remove it"
+            f"is not used; columns={{'context': {alike[0]!r}}}, or `forgetwatch probe build` --column "
+            f"context={alike[0]}, puts it there; else remove it"
         )
     questions = {str(cell) for cell in cells(rows, of["prompt"]) if is_filled(cell)}
     if (
@@ -283,22 +281,20 @@ def _usual(name: str) -> str:
 
 
 def _series(
-    rows: Sequence[Mapping[str, Any]],
-    names: Sequence[str],
-    of: Mapping[str, str],
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    # Columns of one word and 1 to k are options, or wrong ones where no answer names one of them;
-    # a column of lists, each of which has what its answer names, is the options.
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str], of: Mapping[str, str]
+) -> tuple[str, ...]:
+    # The options: lists, each of which has what its answer names, or columns of one word and 1 to k,
+    # one of which an answer names. Other numbered columns, such as hints, are not used.
     answer = of.get("answer")
     if answer is None:
-        return (), ()
+        return ()
     answers = [str(cell).strip() for cell in cells(rows, answer)]
     for name in names:
         lists = cells(rows, name)
         if all(map(_is_list, lists)):
             options = [Options(tuple(texts)) for texts in lists]
             if all(map(readings_of, answers, options)):
-                return (name,), ()
+                return (name,)
     series: dict[str, list[tuple[int, str]]] = {}
     for name in names:
         if match := _SERIES.fullmatch(_bare(name)):
@@ -308,9 +304,8 @@ def _series(
         if len(columns) > 1 and [number for number, _ in numbered] == [*range(1, len(columns) + 1)]:
             options = [Options(tuple(str(row.get(name)) for name in columns)) for row in rows]
             if any(map(readings_of, answers, options)) or set(answers) <= {*columns}:
-                return columns, ()
-            return (), columns
-    return (), ()
+                return columns
+    return ()
 
 
 def _is_list(value: Any) -> bool:
@@ -329,8 +324,8 @@ def _refuse_missing(
     if is_text and not usual & set(map(str.lower, names)):
         raise ProbeError(
             f"{where}: the first row is no header, since it holds {names[0]!r:.50}; name its "
-            f"{len(names)} columns, as in header=['question', 'answer'], in the shell --header "
-            "question,answer"
+            f"{len(names)} columns, as in header=['question', 'answer'], or `forgetwatch probe build` "
+            "--header question,answer"
         )
     advice = {role.replace("prompt", "question"): _likely(rows, names, role) for role in roles}
     python = ", ".join(
@@ -339,7 +334,7 @@ def _refuse_missing(
     shell = " ".join(f"--column {part}={name or '...'}" for part, name in advice.items())
     raise ProbeError(
         f"{where}: no column that is known to hold the {' and the '.join(advice)}; there are "
-        f"{', '.join(names)}; name it: columns={{{python}}}, in the shell {shell}"
+        f"{', '.join(names)}; name it: columns={{{python}}}, or `forgetwatch probe build` {shell}"
     )
 
 

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import model, tokenizer, write_jsonl
+from support import model, probe, tokenizer, write_jsonl
 from typer.testing import CliRunner
 
-from forgetwatch import load_probe
+from forgetwatch import Item, Probe, load_probe, score
 from forgetwatch.cli import app
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.probes.categories import Categories
+from forgetwatch.probes.question_table import probe_from
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -203,6 +204,52 @@ def test_what_cannot_be_done_is_one_line(arguments: tuple[str, ...], why: str) -
 )
 def test_wrong_usage_is_exit_2(arguments: tuple[str, ...]) -> None:
     probe_command(*arguments, status=2)
+
+
+def lines_of_answers(tmp_path: Path, questions: Probe) -> list[str]:
+    tok = tokenizer()
+    for made in (model(tok), tok):
+        made.save_pretrained(tmp_path / "model")
+    questions.save(tmp_path / "p.jsonl")
+    shown = probe_command("check", tmp_path / "p.jsonl", "--model", tmp_path / "model")
+    words = re.sub(r"\s+", " ", shown)
+    return words[words.index("/model answers") + 7 :].split(" asked ")
+
+
+def test_check_shows_four_answers_of_a_model(tmp_path: Path) -> None:
+    questions = probe(6)
+    first, *answers = lines_of_answers(tmp_path, questions)
+    snapshot = score(model(tokenizer()), tokenizer(), questions)
+    right = snapshot.floats("correct")
+    assert first == f"answers {right.sum():.0f} of 6 right"
+    assert len(answers) == 4
+    for item, option, is_right, text in zip(
+        questions, snapshot.ints("chosen"), right, answers, strict=False
+    ):
+        assert text.startswith(item.prompt.replace("\n", " ")[:30])
+        assert f"answered {item.choices[option].strip()} " in text
+        assert ("right; wanted" if is_right else "wrong") in text
+        assert f"wanted {item.right_texts[0]}" in text
+
+
+def test_check_shows_the_first_sample_of_each_question(tmp_path: Path) -> None:
+    items = [
+        Item(id=str(at), task="t", prompt=f"Q : w{at}", answer="zz", match="contains")
+        for at in range(3)
+    ]
+    decoding = {"tokens": 4, "samples": 2, "temperature": 1.0}
+    questions = Probe(items, name="mine", scoring="generate", decoding=decoding)
+    first, *answers = lines_of_answers(tmp_path, questions)
+    assert first == "answers 0 of 3 right"
+    assert [text.split(" answered ")[0] for text in answers] == ["Q : w0", "Q : w1", "Q : w2"]
+    assert all("wrong" in text and "wanted zz" in text for text in answers)
+
+
+def test_check_asks_open_questions_as_a_run_does(tmp_path: Path) -> None:
+    rows = [{"question": f"w{at} w{at + 2}", "answer": f"w{at + 1}"} for at in range(3)]
+    lines_of_answers(tmp_path, probe_from(rows, decoding={"tokens": 2}))
+    words = ["probe", "check", str(tmp_path / "p.jsonl"), "--model", str(tmp_path / "model")]
+    assert "open questions are asked in" in CliRunner().invoke(app, words).stderr
 
 
 @pytest.mark.parametrize("command", ["show", "build", "check"])

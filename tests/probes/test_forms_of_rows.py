@@ -243,3 +243,45 @@ def test_advice_names_the_nearest_column() -> None:
     row = {"question": "Is it?", "Question Answers": "x;y", "Correct_Awnser": "x"}
     with pytest.raises(ProbeError, match="--column answer=Correct_Awnser"):
         probe_from([row])
+
+
+def test_numbered_columns_that_no_answer_names_are_not_used() -> None:
+    rows = [
+        {"question": f"Which town is {at}?", "answer": "Santu", "hint1": "sea", "hint2": "salt"}
+        for at in range(3)
+    ]
+    probe = probe_from(rows)
+    assert {item.answers for item in probe} == {("Santu",)}
+    assert "not used: hint1, hint2" in probe.plan
+
+
+@pytest.mark.parametrize("word", ["Wrong", "falsch", "Wrong answer", "distractor"])
+def test_columns_named_as_wrong_are_options_beside_the_answer(word: str) -> None:
+    rows = [
+        {"question": f"Is it {at}?", "answer": "x", f"{word} 1": "y", f"{word} 2": "z"}
+        for at in range(3)
+    ]
+    (options,) = {tuple(sorted(item.choices)) for item in probe_from(rows)}
+    assert options == (" x", " y", " z")
+    assert {item.right_texts for item in probe_from(rows)} == {("x",)}
+
+
+def test_a_text_about_pictures_is_no_picture() -> None:
+    rows = [
+        {"question": f"Is it {at}?", "answer": "x", "picture caption": "a sea", "speech": "long"}
+        for at in range(3)
+    ]
+    assert "not used: picture caption, speech" in probe_from(rows).plan
+
+
+def test_without_a_right_completion_there_is_no_row() -> None:
+    rows = [{"prompt": "Where?", "completion": "x", "label": False}]
+    with pytest.raises(ProbeError, match="needed rows, and there are none"):
+        probe_from(rows)
+
+
+def test_a_header_is_for_tables_of_lines(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"question": "Where is it?", "answer": "Santu"}\n')
+    with pytest.raises(ProbeError, match="header: for CSV and TSV"):
+        load_probe(path, header=["question", "answer"])

@@ -269,7 +269,7 @@ def test_rows_are_found_in_a_document(tmp_path: Path) -> None:
     path.write_text(json.dumps({"train": rows, "test": rows}))
     with pytest.raises(
         ProbeError,
-        match=r"--rows exam\.questions, got several: train, test; --rows train takes one",
+        match=r"got several: train, test; `forgetwatch probe build` takes one.*--rows train",
     ):
         load_probe(path)
     (item,) = load_probe(path, rows="test")
@@ -534,11 +534,11 @@ def test_an_error_lists_all_mistakes_of_a_probe_file(tmp_path: Path) -> None:
         ),
         (
             [{"qestion": "a", "answer": "b"}],
-            "hold the question.*in the shell --column question=qestion",
+            "hold the question.*`forgetwatch probe build` --column question=qestion",
         ),
         (
             [{"question": "a"}],
-            "no column that is known to hold the answer.*in the shell --column answer=...",
+            "no column that is known to hold the answer.*`forgetwatch probe build` --column answer=...",
         ),
         ([ROW | {"id": "x"}, ROW | {"id": "x"}], "id 'x' occurs 2 times in task 'mine'"),
         ([{"question": "a", "A": "", "B": " ", "answer": "A"}], "columns A, B hold no option"),

@@ -26,7 +26,7 @@ from forgetwatch.probes.named import load_probe
 from forgetwatch.probes.overlap import overlap, training_text
 from forgetwatch.probes.question_table import probe_from
 from forgetwatch.probes.row_files import SUFFIXES, training_texts
-from forgetwatch.probes.shipped_probes import LADDER, split_halves
+from forgetwatch.probes.shipped_probes import split_halves
 from forgetwatch.text import fit, one_line
 
 PROBLEMS = 1
@@ -102,9 +102,6 @@ def show_command(
         typer.Option("--categories", help="Write the map of tasks to categories, as CSV to edit."),
     ] = False,
     examples: Annotated[int, typer.Option(min=0, help="Items to show in full.")] = 3,
-    level: Annotated[
-        int | None, typer.Option(min=1, max=8, help="Level of the questions of ladder to show.")
-    ] = None,
     column: _Column = None,
     key: _Key = None,
     rows: _RowsAt = None,
@@ -123,10 +120,6 @@ def show_command(
         raise typer.BadParameter("needed a probe's name or file, or --categories")
     table = _table(column, key, rows, header)
     probe = _load(name, shots=shots, limit=limit, data=data, norm=norm, metric=metric, **table)
-    if level is not None:
-        if not name.startswith(LADDER):
-            raise typer.BadParameter(f"--level: needed ladder, got {name}")
-        probe = probe.with_items(item for item in probe if item.task.endswith(f":{level}"))
     if categories:
         typer.echo(Categories({item.task: item.category for item in probe}).to_csv(), nl=False)
         return
@@ -334,7 +327,8 @@ shipped, without network
   standard-multilingual facts in six languages                    600  k 4
   standard-written      word problems and instructions            180  open
   passages              texts, scored as bits per byte             60  none
-  ladder                harder ones, at a model's levels        2,000  k 2 to 5
+  ladder-1,-2,-3        harder ones, from easy to hard          1,200  k 2 to 5
+  ladder                the one of them that suits a model      1,200  k 2 to 5
   strata                of languages, code, instructions          160  k 4, open
   demo                  an invented world, for the demo           360  k 2 to 5
 tasks of lm-evaluation-harness: lm_eval:TASK, such as lm_eval:arc_easy

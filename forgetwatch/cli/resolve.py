@@ -14,7 +14,7 @@ from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean_path
 from forgetwatch.grading.outcome_rule import UPPER_HALF, OutcomeRule
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
-from forgetwatch.probes.ladder import described_levels, is_pool
+from forgetwatch.probes.ladder import is_list, is_trial
 from forgetwatch.probes.named import fitted as probe_fitted
 from forgetwatch.probes.open_rendering import as_measured, rendered
 from forgetwatch.probes.row_files import SUFFIXES
@@ -197,13 +197,13 @@ def resolve(
 
 
 def fitted(probe: Probe, base: str, *, loading: Loading = Loading(), run: str | Path = "") -> Probe:
-    """Choose the levels of a ladder, and the rendering of open questions.
+    """Choose the list of the ladder, and the rendering of open questions.
 
     Args:
         probe: The probe.
         base: What comparisons begin with: a model, or its outcomes.
         loading: How the model is loaded.
-        run: A folder that may hold a run, whose levels are taken if it has any.
+        run: A folder that may hold a run, whose list is taken if it has one.
 
     Raises:
         ProbeError: If outcomes are given that were measured with another probe.
@@ -217,20 +217,20 @@ def fitted(probe: Probe, base: str, *, loading: Loading = Loading(), run: str | 
             probe, line = rendered(probe, lambda tried: resolve(base, tried, loading=loading))
             if line:
                 echo(line, err=True)
-    if not is_pool(probe):
+    if not is_trial(probe):
         return probe
     earlier = "" if of_run is None else of_run.name
-    if not described_levels(earlier) and is_outcomes(base):
+    if not is_list(earlier) and is_outcomes(base):
         earlier = str((read_outcomes(Path(base)).meta.get("probe") or {}).get("name"))
-        if not described_levels(earlier):
+        if not is_list(earlier):
             raise ProbeError(
-                f"{base}: outcomes of {earlier}; needed those of a ladder, or a model to fit it to"
+                f"{base}: outcomes of {earlier}; needed those of a list of the ladder, or a model"
             )
-    levels = probe_fitted(
+    suitable = probe_fitted(
         probe, lambda tried: resolve(base, tried, loading=loading), earlier=earlier
     )
-    echo(f"ladder: {described_levels(levels.name)}", err=True)
-    return levels
+    echo(f"ladder: {suitable.name}", err=True)
+    return suitable
 
 
 def with_questions(

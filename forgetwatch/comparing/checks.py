@@ -241,10 +241,9 @@ def check_pairing(
             "equal numbers, or the first of each with --samples first"
         )
     probes = {str((side.meta.get("probe") or {}).get("name")) for side in (before, after)}
-    ladders = len(probes) > 1 and all(re.match(r"ladder-[1-8]{10}\b", name) for name in probes)
-    if (
-        pairing.complete or on_mismatch == "intersect" or ladders
-    ):  # ladders share what is near the levels of both
+    ladders = len(probes) > 1 and all(re.match(r"ladder-[123]\b", name) for name in probes)
+    # All lists of the ladder have the same questions of `standard`.
+    if pairing.complete or on_mismatch == "intersect" or ladders:
         return
     if unlike := _unlike_wordings(before, after, pairing):
         raise MismatchError(f"{names} {unlike}")

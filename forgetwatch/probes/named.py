@@ -23,13 +23,7 @@ from forgetwatch.probes.harness import (
     is_harness_name,
     is_installed,
 )
-from forgetwatch.probes.ladder import (
-    at_levels,
-    described_levels,
-    is_pool,
-    named_ladder,
-    with_levels,
-)
+from forgetwatch.probes.ladder import is_list, is_trial, suitable_list, without_trial
 from forgetwatch.probes.question_table import probe_from
 from forgetwatch.probes.row_files import SUFFIXES
 from forgetwatch.probes.shipped_probes import (
@@ -138,24 +132,24 @@ def load_tasks(probes: Mapping[str, Probe | str | Path] | str | Path) -> Probe:
         ProbeError: If a named probe cannot be loaded, two cannot be evaluated together, or no task
             is left.
     """
-    combined, notes = combine_tasks(probes, lambda name: with_levels(load_probe(name)))
+    combined, notes = combine_tasks(probes, lambda name: without_trial(load_probe(name)))
     for note in notes:
         log(note)
     return combined
 
 
 def fitted(probe: Probe, answers: Callable[[Probe], Snapshot], *, earlier: str = "") -> Probe:
-    """Choose the levels of the ladder's pool; any other probe is unchanged.
+    """Choose the list of the ladder; any other probe is unchanged.
 
     Args:
         probe: Any probe.
-        answers: As in `probes.ladder.at_levels`.
-        earlier: Name of the probe of an earlier run or measurement, whose levels are taken if it is
-            a ladder.
+        answers: As in `probes.ladder.suitable_list`.
+        earlier: Name of the probe of an earlier run or measurement, whose list is taken if it is
+            one.
     """
-    if not is_pool(probe):
+    if not is_trial(probe):
         return probe
-    return load_probe(earlier) if described_levels(earlier) else at_levels(probe, answers)
+    return load_probe(earlier if is_list(earlier) else suitable_list(probe, answers))
 
 
 def _local(name: str | Path | Iterable[Mapping[str, Any]], table: Mapping[str, Any]) -> Probe:
@@ -184,14 +178,13 @@ def _local(name: str | Path | Iterable[Mapping[str, Any]], table: Mapping[str, A
     parts = str(name).split("+")
     if LADDER in str(name).replace(":", "+").split("+") and str(name) != LADDER:
         raise ProbeError(
-            f"{name}: needed the levels of a ladder beside another probe or a number, such as "
-            f"{str(name).replace(LADDER, 'ladder-3345212455')}"
+            f"{name}: needed a list of the ladder beside another probe or a number, such as "
+            f"{str(name).replace(LADDER, 'ladder-2')}"
         )
     whole, _, count = str(name).rpartition(":")
     if whole and count.isdecimal() and int(count):
         return _local(whole, table).head(int(count))
-    ladders = {part: named_ladder(part) for part in parts}
-    unknown = [part for part in parts if part not in _LOCAL_NAMES and ladders[part] is None]
+    unknown = [part for part in parts if part not in _LOCAL_NAMES]
     if unknown:
         near = did_you_mean(unknown[0], _LOCAL_NAMES)
         near += "; @one or @each ends a name" if "@" in str(name) else ""
@@ -202,11 +195,7 @@ def _local(name: str | Path | Iterable[Mapping[str, Any]], table: Mapping[str, A
             + ("" if is_installed() else f", which needs {install('lm_eval')}")
         )
     return reduce(
-        combine,
-        [
-            demo_probe() if part == "demo" else ladders[part] or shipped_probe(part)
-            for part in parts
-        ],
+        combine, [demo_probe() if part == "demo" else shipped_probe(part) for part in parts]
     )
 
 

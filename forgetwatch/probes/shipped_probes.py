@@ -49,7 +49,8 @@ FILES: Final = {
     "standard-multilingual": "standard-multilingual.jsonl.gz",
     "standard-written": "standard-written.jsonl.gz",
     "passages": "passages.jsonl",
-    LADDER: "ladder-2.jsonl.gz",
+    LADDER: "ladder3-trial.jsonl.gz",
+    **{f"{LADDER}-{number}": f"ladder3-{number}.jsonl.gz" for number in (1, 2, 3)},
 }
 """File of each probe."""
 

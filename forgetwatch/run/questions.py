@@ -1,7 +1,7 @@
 """Which questions a run evaluates.
 
     named            a probe of the user's, unchanged
-    a ladder         at the levels of the run that resumes, of the first base, or that suit the model
+    a ladder         the list of the run that resumes, of the first base, or that suits the model
     by default       `standard`, with `strata` where generating is possible and cheap
 
 The order is such that the first items are a fair sample, where looks may evaluate those alone.
@@ -20,7 +20,7 @@ from typing import Any, Final
 from torch import nn
 
 from forgetwatch.probe import Probe, combine
-from forgetwatch.probes.ladder import TRIED, described_levels, is_pool
+from forgetwatch.probes.ladder import is_trial
 from forgetwatch.probes.named import fitted, load_probe
 from forgetwatch.probes.open_rendering import as_measured, rendered
 from forgetwatch.probes.overlap import Overlap, exact_overlap, training_text
@@ -136,8 +136,8 @@ def choose(
         tokenizer: Its tokenizer.
         is_fast: True if generating is cheap: the model is on a GPU.
         fingerprint: Fingerprint of the probe of a run that resumes; None otherwise.
-        earlier: Gives the name of the probe of an earlier run, whose levels a ladder keeps.
-        token_budget: Tokens of a batch of the questions that choose levels.
+        earlier: Gives the name of the probe of an earlier run, whose list a ladder keeps.
+        token_budget: Tokens of a batch of the questions that choose a list.
         is_cut: True if looks may evaluate the first items alone.
 
     Returns:
@@ -155,7 +155,7 @@ def choose(
         lambda tried: answers_at_start(tried, model, tokenizer, token_budget=token_budget),
     )
     lines += [line] if line else []
-    if is_pool(named):
+    if is_trial(named):
         probe = fitted(
             named,
             lambda tried: answers_at_start(tried, model, tokenizer, token_budget=token_budget),
@@ -163,8 +163,7 @@ def choose(
         )
         # One ladder in all processes, whatever their arithmetic.
         probe = load_probe(on_main_process(lambda: probe.name))
-        levels = described_levels(probe.name)
-        lines.append(f"ladder: {levels}, by {TRIED} questions that are compared nowhere")
+        lines.append(f"ladder: {probe.name}, by {len(named)} questions that are compared nowhere")
     if is_cut:
         ordered = tuple(stratified(probe.items, first=FEWEST_ITEMS))
         probe = probe if ordered == probe.items else probe.with_items(ordered)

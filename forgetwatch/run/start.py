@@ -119,7 +119,7 @@ class TrainerStart:
             budget = on_main_process(lambda: token_budget(args, examples))
 
         def earlier() -> str:
-            # Levels of the run that resumes, of the baseline that is named, or of the first base.
+            # List of the run that resumes, of the baseline that is named, or of the first base.
             made = memory.get("made")
             if not memory and self.reference is None:
                 lineage = found_lineage(self.model, settings.lineage)

@@ -22,7 +22,7 @@ from torch import nn
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.probe import Probe
-from forgetwatch.probes.ladder import with_levels
+from forgetwatch.probes.ladder import without_trial
 from forgetwatch.probes.named import load_probe
 from forgetwatch.run.look import LookScorer
 from forgetwatch.run.run import Run
@@ -75,7 +75,7 @@ class Watch:
         token_budget: int | None = None,
         strict: bool = False,
     ) -> None:
-        probe = with_levels(probe if isinstance(probe, Probe) else load_probe(probe))
+        probe = without_trial(probe if isinstance(probe, Probe) else load_probe(probe))
         measured = RunDrift(wanted=drift, examples=examples, strict=strict)
         target = load_probe(target_probe) if isinstance(target_probe, (str, Path)) else target_probe
         self.run = Run(probe, output_dir, folder=folder, drift=measured)

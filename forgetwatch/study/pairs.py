@@ -50,7 +50,7 @@ from forgetwatch.measures.base import MISSING_CELL
 from forgetwatch.measures.pairing import item_codes
 from forgetwatch.probe import Probe
 from forgetwatch.probes.categories import Categories
-from forgetwatch.probes.ladder import with_levels
+from forgetwatch.probes.ladder import without_trial
 from forgetwatch.probes.named import load_probe
 from forgetwatch.probes.nearness import answers_of, nearness_to
 from forgetwatch.probes.row_files import training_texts
@@ -331,7 +331,7 @@ class Sources:
             return None
         key = json.dumps([source.probe, dict(source.decoding), source.rendering], sort_keys=True)
         if key not in self._probes:
-            probe = with_levels(load_probe(source.probe))
+            probe = without_trial(load_probe(source.probe))
             changes: dict[str, Any] = (
                 {} if source.rendering is None else {"rendering": source.rendering}
             )

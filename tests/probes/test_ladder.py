@@ -1,126 +1,112 @@
-"""The ladder: its levels follow the answers of a model, its name has them, and no question that chose them is asked."""
+"""The ladder: the list that suits a model, three fixed lists, and no question that chose among them."""
 
 from collections import Counter
-from functools import partial
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from support import snapshot
 
 from forgetwatch import Probe, Snapshot, load_probe
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes.ladder import KINDS, TRIED, at_levels, described_levels, fitted_levels
+from forgetwatch.probes.ladder import LISTS, suitable_list
+from forgetwatch.probes.named import fitted
 from forgetwatch.probes.shipped_probes import stratified
 
-POOL = load_probe("ladder")
-LEVELS = "3345212456"
+TRIAL = load_probe("ladder")
 
 
-def of(probe: Probe) -> list[tuple[str, int]]:
-    """Kind and level of each question of the pool in a probe."""
-    pairs = (item.task.split(":") for item in probe if item.task.split(":")[0] in KINDS)
-    return [(kind, int(level)) for kind, level in pairs]
+def answers(right: Mapping[str, int], *, unscored: str = "") -> Snapshot:
+    """Answers to the trial: so many of a list are right."""
+    seen: Counter[str] = Counter()
+    outcomes = []
+    for item in TRIAL:
+        seen[item.task] += 1
+        outcomes.append(None if item.task == unscored else seen[item.task] <= right[item.task])
+    return snapshot(outcomes, task=[item.task for item in TRIAL])
 
 
-def answered(
-    probe: Probe, easy: NDArray[np.float64], *, seed: int = 0, slope: float = 1.0
-) -> Snapshot:
-    """Answers of a model that is right in 5/8 at level `easy` of a kind, and in fewer above it."""
-    rng = np.random.default_rng(seed)
-    margin = np.array([easy[KINDS.index(kind)] - level for kind, level in of(probe)])
-    right = rng.random(len(probe)) < 1 / 4 + 3 / 4 / (1 + np.exp(-slope * margin))
-    return snapshot(right.tolist(), task=[item.task for item in probe])
+@pytest.mark.parametrize(
+    ("right", "unscored", "name"),
+    [
+        ((20, 12, 8), "", "ladder-1"),
+        ((28, 22, 12), "", "ladder-2"),
+        ((30, 27, 20), "", "ladder-3"),
+        ((29, 25, 21), "ladder-3", "ladder-2"),
+    ],
+)
+def test_the_list_whose_questions_are_right_most_nearly_in_seven_tenths_suits(
+    right: tuple[int, int, int], unscored: str, name: str
+) -> None:
+    measured = answers(dict(zip(LISTS, right, strict=True)), unscored=unscored)
+    assert suitable_list(TRIAL, lambda trial: measured) == name
+    assert fitted(TRIAL, lambda trial: measured).fingerprint == load_probe(name).fingerprint
 
 
-def test_the_pool_has_six_thousand_questions_of_ten_kinds_at_eight_levels() -> None:
-    cells = Counter(of(POOL))
-    assert len(POOL) >= 6000
-    assert set(cells) == {(kind, level) for kind in KINDS for level in range(1, 9)}
-    assert (
-        min(count for (kind, _), count in cells.items() if kind not in ("reading", "facts")) == 90
-    )
-    assert all(len(item.choices) == 4 for item in POOL)
+def test_a_model_that_reads_no_question_of_the_trial_gets_the_first_list() -> None:
+    empty = answers(dict.fromkeys(LISTS, 0))
+    unscored = snapshot([None] * len(empty), task=empty.texts("task").tolist())
+    assert suitable_list(TRIAL, lambda trial: unscored) == "ladder-1"
 
 
-def test_levels_are_those_at_which_a_model_is_right_in_about_seven_tenths() -> None:
-    """Of 20 models with abilities of their own, a level is off by one at the most in nine of ten kinds."""
-    off = []
-    for seed in range(20):
-        easy = np.random.default_rng(100 + seed).uniform(1.5, 8, len(KINDS))
-        made = at_levels(POOL, partial(answered, easy=easy, seed=seed))
-        wanted = np.clip(np.rint(easy - np.log(0.6 / 0.4)), 1, 8)
-        off += [
-            abs(int(digit) - level) for digit, level in zip(made.name[-10:], wanted, strict=True)
-        ]
-    assert np.mean(np.array(off) <= 1) >= 0.9
-    assert np.mean(off) <= 0.7
+def test_an_earlier_list_stays_and_another_probe_is_unchanged() -> None:
+    def never(trial: Probe) -> Snapshot:
+        pytest.fail("asked")
+
+    assert fitted(TRIAL, never, earlier="ladder-3").name == "ladder-3"
+    assert fitted(TRIAL, never, earlier="ladder-2+strata").name == "ladder-2+strata"
+    assert fitted(demo := load_probe("demo"), never) is demo
 
 
-def test_a_model_that_guesses_gets_the_lowest_levels_and_one_that_knows_all_the_highest() -> None:
-    kinds, levels = (
-        np.array(one)
-        for one in zip(*((KINDS.index(kind), at) for kind, at in of(POOL)), strict=True)
-    )
-    right = np.random.default_rng(0).random(len(kinds)) < 1 / 4
-    assert np.mean(fitted_levels(kinds, levels, right)) <= 1.5
-    assert fitted_levels(kinds, levels, np.ones(len(kinds), bool)) == (8,) * len(KINDS)
+def test_no_question_of_the_trial_is_in_a_list() -> None:
+    assert Counter(item.task for item in TRIAL) == dict.fromkeys(LISTS, 30)
+    tried = {item.prompt for item in TRIAL}
+    assert not any(item.prompt in tried for name in LISTS for item in load_probe(name))
 
 
-def test_no_question_that_chose_the_levels_is_asked_and_another_probe_stays_as_it_is() -> None:
-    asked: list[Probe] = []
-
-    def answers(tried: Probe) -> Snapshot:
-        asked.append(tried)
-        return answered(tried, np.full(len(KINDS), 5.0))
-
-    made = at_levels(POOL, answers)
-    (tried,) = asked
-    assert len(tried) == TRIED == len({item.id for item in tried})
-    assert min(Counter(of(tried)).values()) >= 1
-    assert not {item.content_hash for item in tried} & {item.content_hash for item in made}
-    assert at_levels(demo := load_probe("demo"), answers) is demo
-
-
-def test_a_ladder_has_800_of_standard_and_1200_near_its_levels_and_every_prefix_is_fair() -> None:
-    ladder = load_probe(f"ladder-{LEVELS}")
-    pool = of(ladder)
-    assert (len(ladder), len(pool)) == (2000, 1200)
-    assert Counter(kind for kind, _ in pool) == dict.fromkeys(KINDS, 120)
-    assert {item.content_hash for item in load_probe("standard").items[:800]} <= {
-        item.content_hash for item in ladder
-    }
-    at_level = sum(level == int(LEVELS[KINDS.index(kind)]) for kind, level in pool)
-    assert at_level >= 800
-    assert all(abs(level - int(LEVELS[KINDS.index(kind)])) <= 1 for kind, level in pool)
-    for first in (500, 1000):
-        assert stratified(ladder.items, first=first) == list(ladder.items)
-        some = Counter(kind for kind, _ in of(ladder.head(first)))
-        assert all(abs(some[kind] - first * 120 / 2000) <= 3 for kind in KINDS)
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_has_400_of_standard_and_800_others_and_every_prefix_is_fair(name: str) -> None:
+    items = load_probe(name).items
+    standard = {item.content_hash for item in load_probe("standard").items[:400]}
+    others = [item for item in items if item.content_hash not in standard]
+    assert (len(items), len(others)) == (1200, 800)
+    assert all(len(item.choices) == 4 for item in others)
+    for first in (250, 500, 1000):
+        assert stratified(items, first=first) == list(items)
+        there = Counter(item.task for item in others if item in items[:first])
+        whole = Counter(item.task for item in others)
+        assert all(abs(there[task] - whole[task] * first / 1200) < 1.5 for task in whole)
 
 
-def test_the_name_has_the_levels() -> None:
-    ladder = load_probe(f"ladder-{LEVELS}")
-    assert ladder.fingerprint == load_probe(f"ladder-{LEVELS}").fingerprint
-    assert ladder.fingerprint != load_probe("ladder-3345212455").fingerprint
-    assert described_levels(ladder.name).startswith("chain 3, compared 3, date 4, ")
-    assert described_levels(f"{ladder.name}+strata").endswith("units 6")
-    assert len(load_probe(f"ladder-{LEVELS}+strata")) == 2160
+def test_lists_are_harder_from_one_to_the_next() -> None:
+    levels = [
+        [int(item.task[-1]) for item in load_probe(name) if item.task[-2:-1] == ":"]
+        for name in LISTS
+    ]
+    assert [(min(values), max(values)) for values in levels] == [(1, 3), (3, 5), (6, 8)]
+    assert np.diff([np.mean(values) for values in levels]).min() > 2
+
+
+def test_dependent_questions_share_a_cluster() -> None:
+    for name in LISTS:
+        for kind in ("events", "facts", "reading"):
+            items = [item for item in load_probe(name) if item.id.startswith(f"{kind}-")]
+            assert all(str(item.cluster).startswith(f"{kind}:") for item in items)
+            if kind == "events":
+                by_cluster = {(item.cluster, item.choices[item.answer]) for item in items}
+                assert len(by_cluster) == len({cluster for cluster, _ in by_cluster})
+                assert len(by_cluster) < len(items)
 
 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("ladder-334521245", "needed a digit from 1 to 8 for each of chain, compared"),
-        ("ladder-3345212459", "needed a digit from 1 to 8"),
-        ("ladder:100", r"such as ladder-3345212455:100$"),
-        (
-            "ladder+strata",
-            "needed the levels of a ladder beside another probe or a number, such as ladder-3345212455",
-        ),
+        ("ladder-4", "no such file, and no such shipped probe.*ladder-3"),
+        ("ladder:100", r"needed a list of the ladder beside .* such as ladder-2:100$"),
+        ("ladder+strata", r"needed a list of the ladder beside .* such as ladder-2\+strata$"),
     ],
 )
-def test_a_name_without_levels_is_refused(name: str, says: str) -> None:
+def test_a_name_without_a_list_is_refused(name: str, says: str) -> None:
     with pytest.raises(ProbeError, match=says):
         load_probe(name)
 

@@ -38,7 +38,10 @@ FINGERPRINTS = {
     "standard-multilingual": "72242ad43085bf28",
     "standard-written": "9fdd391bc689f1fa",
     "passages": "f969a5b4fc4f9e3c",
-    "ladder": "a9fe531e4842f9b7",
+    "ladder": "25bc4e9cf2be3963",
+    "ladder-1": "d972810a6c478932",
+    "ladder-2": "61d5325b204b43db",
+    "ladder-3": "f23ae85a00baf99a",
 }
 
 

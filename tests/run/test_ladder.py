@@ -1,4 +1,4 @@
-"""A ladder in a training: at the levels of its model, and at the same levels in all that continues it."""
+"""The ladder in a training: the list that suits its model, and the same list in all that continues it."""
 
 import json
 import re
@@ -26,7 +26,7 @@ from forgetwatch import (
 from forgetwatch.cli import app
 from forgetwatch.comparing.trajectory import this_stage
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes import ladder
+from forgetwatch.probes import ladder, named, shipped_probes
 from forgetwatch.probes.named import load_tasks
 from forgetwatch.run import known_baseline, questions
 from forgetwatch.run.watch import Watch
@@ -39,15 +39,25 @@ SAVES: dict[str, Any] = {"save_strategy": "steps", "save_steps": 2, "steps": 4}
 
 @pytest.fixture(autouse=True)
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Ladders of 100 questions, chosen by 80."""
+    """Lists of 100 questions, 40 of them those of `standard`."""
     monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
-    for name, number in (("TRIED", 80), ("_OF_STANDARD", 40), ("_OF_KIND", 6)):
-        monkeypatch.setattr(ladder, name, number)
-    for cached in (ladder.at_named, ladder._tried):
-        cached.cache_clear()
-    yield
-    for cached in (ladder.at_named, ladder._tried):
-        cached.cache_clear()
+    whole = {name: shipped_probes.shipped_probe(name) for name in ladder.LISTS}
+    standard = {item.content_hash for item in whole["ladder-1"]} & {
+        item.content_hash for item in whole["ladder-2"]
+    }
+
+    def short(name: str) -> Probe:
+        if name not in whole:
+            return shipped_probes.shipped_probe(name)
+        shared, others = (
+            [item for item in whole[name] if (item.content_hash in standard) == is_shared]
+            for is_shared in (True, False)
+        )
+        others = [item for item in others if len(str(item.prompt)) < 600]
+        return whole[name].with_items([*shared[:40], *others[:60]])
+
+    monkeypatch.setattr(named, "shipped_probe", short)
+    return
 
 
 @cache
@@ -55,7 +65,7 @@ def words() -> Any:
     """A tokenizer that knows the words of the shorter questions."""
     some = [
         item
-        for name in ("ladder", "standard")
+        for name in ("ladder", *ladder.LISTS)
         for item in load_probe(name)
         if len(str(item.prompt)) < 600
     ]
@@ -68,12 +78,17 @@ def network(seed: int = 0) -> Any:
     return model(words(), seed=seed, positions=512)
 
 
-def knowing(levels: int) -> Any:
-    """A stand-in for the answers of a model: right up to a level."""
+def suited(number: int) -> Any:
+    """A stand-in for the answers of a model that a list suits: 21 of its 30 are right, and no other."""
 
     def asked(model: Any, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> Snapshot:
         tasks = [item.task for item in probe]
-        return snapshot([int(task[-1]) <= levels for task in tasks], task=tasks)
+        places = [tasks[:row].count(task) for row, task in enumerate(tasks)]
+        right = [
+            task == f"ladder-{number}" and place < 21
+            for task, place in zip(tasks, places, strict=True)
+        ]
+        return snapshot(right, task=tasks)
 
     return asked
 
@@ -92,35 +107,34 @@ def name_of(folder: Path) -> str:
     return found.name
 
 
-def test_a_ladder_is_asked_at_the_levels_of_the_model_and_says_so(
+def test_the_list_that_suits_the_model_is_asked_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(questions, "asked", knowing(5))
+    monkeypatch.setattr(questions, "asked", suited(2))
     train(tmp_path / "a", probe="ladder")
     said = capfd.readouterr().err
-    assert "ladder: chain 5, compared 5, date 5" in said
-    assert "by 300 questions that are compared nowhere" in said
-    assert name_of(tmp_path / "a") == "ladder-5555555555"
+    assert "ladder: ladder-2, by 90 questions that are compared nowhere" in said
+    assert name_of(tmp_path / "a") == "ladder-2"
     found = run_probe(tmp_path / "a")
     assert found is not None
     assert len(found) == 100
 
 
-def test_a_resumed_run_and_a_later_stage_keep_the_levels_whatever_the_model_answers_now(
+def test_a_resumed_run_and_a_later_stage_keep_the_list_whatever_the_model_answers_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(questions, "asked", knowing(5))
+    monkeypatch.setattr(questions, "asked", suited(2))
     train(tmp_path / "a", probe="ladder")
-    monkeypatch.setattr(questions, "asked", knowing(2))
+    monkeypatch.setattr(questions, "asked", suited(1))
     train(tmp_path / "a", probe="ladder", steps=6, resume=True)
-    assert name_of(tmp_path / "a") == "ladder-5555555555"
+    assert name_of(tmp_path / "a") == "ladder-2"
     assert Trajectory.from_run(tmp_path / "a").steps == (0, 2, 4, 6)
     later = AutoModelForCausalLM.from_pretrained(
         tmp_path / "a" / "checkpoint-6", dtype=torch.float32
     )
     train(tmp_path / "b", net=later, probe="ladder")
     run = Trajectory.from_run(tmp_path / "b")
-    assert (name_of(tmp_path / "b"), run.number) == ("ladder-5555555555", 2)
+    assert (name_of(tmp_path / "b"), run.number) == ("ladder-2", 2)
     assert run.comparisons[-1].all.n == this_stage(run).comparisons[-1].all.n
 
 
@@ -139,10 +153,10 @@ def test_the_questions_that_choose_are_asked_once_of_a_base(
     assert name_of(tmp_path / "b") == first
 
 
-def test_bases_of_unlike_levels_are_compared_over_the_questions_that_both_have(
+def test_unlike_lists_are_compared_over_the_questions_that_both_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    low, high = (load_probe(f"ladder-{level * 10}") for level in "34")
+    low, high = (load_probe(name) for name in ("ladder-1", "ladder-2"))
     shared = {item.content_hash for item in low} & {item.content_hash for item in high}
     found = compare(before=score(network(), words(), low), after=score(network(1), words(), high))
     assert len(shared) == 40
@@ -164,55 +178,57 @@ def said(*arguments: str) -> str:
     return done.output
 
 
-def test_the_command_line_fits_a_ladder_to_the_model_before_and_takes_the_levels_of_its_outcomes(
+def test_the_command_line_takes_the_list_of_the_model_before_or_of_its_outcomes(
     saved: Path,
 ) -> None:
     base, tuned, file = (str(saved / name) for name in ("base", "tuned", "base.parquet"))
     first = said("compare", base, tuned, "--probe", "ladder", "--json", str(saved / "a.json"))
-    (levels,) = re.findall(r"^ladder: (.*)$", first, flags=re.MULTILINE)
+    (suitable,) = re.findall(r"^ladder: (.*)$", first, flags=re.MULTILINE)
     name = json.loads((saved / "a.json").read_text())["after"]["probe"]["name"]
-    assert ladder.described_levels(name) == levels
+    assert name == suitable
+    assert name in ladder.LISTS
     said("score", base, "--probe", "ladder", "-o", file)
     assert load_snapshot(file).meta["probe"]["name"] == name
-    assert f"ladder: {levels}" in said("compare", file, tuned, "--probe", "ladder")
+    assert f"ladder: {suitable}" in said("compare", file, tuned, "--probe", "ladder")
     load_probe("quick").head(20).save(saved / "few.jsonl")
     said("score", base, "--probe", str(saved / "few.jsonl"), "-o", str(saved / "few.parquet"))
     with pytest.raises(
-        ProbeError, match=r"few\.parquet: outcomes of quick; needed those of a ladder, or a model"
+        ProbeError,
+        match=r"few\.parquet: outcomes of quick; needed those of a list of the ladder, or a model",
     ):
         said("compare", str(saved / "few.parquet"), tuned, "--probe", "ladder")
 
 
-def test_following_takes_the_levels_of_the_run_that_is_watched(
+def test_following_takes_the_list_of_the_run_that_is_watched(
     saved: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(questions, "asked", knowing(5))
+    monkeypatch.setattr(questions, "asked", suited(2))
     train(saved / "a", probe="ladder")
     said("follow", str(saved / "a"), "--base", str(saved / "base"), "--probe", "ladder", "--once")
     found = Trajectory.from_run(saved / "a" / "_forgetwatch_follow")
-    assert found.baseline.meta["probe"]["name"] == "ladder-5555555555"
+    assert found.baseline.meta["probe"]["name"] == "ladder-2"
 
 
 def test_what_is_set_decides_the_probe_and_not_the_answers_of_a_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A named baseline: its levels; a second model: levels of its own."""
-    named = score(network(), words(), load_probe("ladder-4444444444"))
-    monkeypatch.setattr(questions, "asked", knowing(5))
+    """A named baseline: its list; a second model: a list of its own."""
+    named = score(network(), words(), load_probe("ladder-3"))
+    monkeypatch.setattr(questions, "asked", suited(2))
     train(tmp_path / "a", probe="ladder", baseline=named)
-    assert name_of(tmp_path / "a") == "ladder-4444444444"
+    assert name_of(tmp_path / "a") == "ladder-3"
     made = ForgetWatchCallback("ladder", every=2, max_overhead=None)
-    for level, folder in ((3, "c"), (5, "d")):
-        monkeypatch.setattr(questions, "asked", knowing(level))
-        trained(tmp_path / folder, callbacks=[made], network=network(level), tok=words(), **SAVES)
-        assert name_of(tmp_path / folder) == f"ladder-{str(level) * 10}"
+    for number, folder in ((3, "c"), (2, "d")):
+        monkeypatch.setattr(questions, "asked", suited(number))
+        trained(tmp_path / folder, callbacks=[made], network=network(number), tok=words(), **SAVES)
+        assert name_of(tmp_path / folder) == f"ladder-{number}"
 
 
 @pytest.mark.parametrize(
     "use", [lambda: Watch("ladder", "run"), lambda: load_tasks({"base": "ladder"})]
 )
-def test_the_pool_is_refused_where_no_model_is_at_hand(use: Any) -> None:
+def test_the_trial_is_refused_where_no_model_is_at_hand(use: Any) -> None:
     with pytest.raises(
-        ProbeError, match="ladder: needed its levels here, such as ladder-3345212455"
+        ProbeError, match="ladder: needed one of its lists here, ladder-1, ladder-2, ladder-3"
     ):
         use()

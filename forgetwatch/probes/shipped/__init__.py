@@ -9,7 +9,8 @@
     passages        60 texts, scored as bits per byte: no questions
     standard-multilingual    600 questions about plain facts in six languages
     standard-written         100 word problems and 80 requests with instructions, generated and graded by rules
-    ladder          6,920 questions of ten kinds at eight levels, of which a model gets those that suit it (ladder.py)
+    ladder-1, -2, -3         400 of `standard` and 800 harder ones of ten kinds each, from easy to hard
+    ladder          90 others, which choose one of these lists for a model (ladder.py)
 
 `CARD.md` next to this file describes how they were made, what they cover and what they cannot show;
 a probe of one ability has a card of its own, `cards/NAME.md`.

@@ -1,23 +1,26 @@
-"""Questions with a dial: computed keys, eight levels, and frames that vary the words; the pool of the probe `ladder`.
+"""Questions with a dial: computed keys, eight levels, and frames that vary the words; the lists of the probe `ladder`.
 
-    python tools/probe/pool/make.py OUT.jsonl.gz [--items 90] [--seed 0]
+    python tools/probe/pool/make.py FOLDER [--seed 0]
+
+The three lists have levels 1 to 3, 4 and 5, and 6 to 8. Each has 400 questions of `standard` too.
 
 Each kind is a function of a level from 1 to 8 and a random generator that gives questions: words with a frame, the
 right option, and wrong ones of the same form. Nothing is copied: keys are computed, and the chains of facts are
 composed from the tables in `tools/probe/standard_probe/facts`.
 
 The place of the right option is balanced, the rank of a right number among its options is uniform, and of the four
-answers of a chain of facts each is asked for equally often. That the options alone say nothing does not follow.
+answers of a chain of facts each is asked for equally often. Options that are numbers are tens apart, and people who
+are compared are named equally often. `shortcuts.py` measures what the options alone and some shortcuts tell.
 
     kind        category            question                                        level
     state       Tracking            who holds what after some exchanges             number of exchanges
     program     Programs            what a short program prints                     number of statements
     chain       Arithmetic          a number after some operations                  number of operations, and sizes
     units       Arithmetic          how many parts in a whole of parts              length of the chain, and sizes
-    order       Sorting             the n-th of a list, what two lists share        length of the lists
+    order       Sorting             the n-th of a list of numbers or words          length of the list
     date        Dates               the date or weekday some days away              reach in days
     events      Facts in steps      which of four events came first, second, ...    years between them
-    facts       Facts in steps      chains of one to three facts                    length of the chain, and how known
+    facts       Facts in steps      chains of one or two facts (to level 5)         length of the chain, and how known
     reading     Reading             one or two facts of a text among others         length of the text
     compared    Six languages       who does more of something, from comparisons    number of people
 """
@@ -27,22 +30,21 @@ from __future__ import annotations
 import argparse
 import csv
 import datetime
-import gzip
 import hashlib
-import io
 import itertools
-import json
 import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from forgetwatch.probes.shipped_probes import CANARY
+from forgetwatch.item import Item
+from forgetwatch.probes.shipped_probes import interleave, shipped_probe
 
 FACTS: Final = Path(__file__).parent.parent / "standard_probe" / "facts"
 LEVELS: Final = range(1, 9)
@@ -74,7 +76,10 @@ NTH: Final = tuple(
 
 
 class Question(NamedTuple):
-    """A question with its options; `frame` names its words, `text` what it is about."""
+    """A question with its options; `frame` names its words, `text` what stands before it.
+
+    Questions of one `about` are dependent: of one text, event or description.
+    """
 
     frame: int
     asked: str
@@ -82,6 +87,7 @@ class Question(NamedTuple):
     wrong: tuple[str, ...]
     text: str = ""
     labels: tuple[str, str] = ("Question", "Answer")
+    about: str = ""
 
 
 Rng = np.random.Generator
@@ -105,11 +111,6 @@ def _around(rng: Rng, ordered: Sequence[Any], right: Any) -> tuple[str, ...] | N
     )
 
 
-def _numbers(rng: Rng, right: int, steps: Sequence[int]) -> tuple[str, ...]:
-    step = int(rng.choice(steps))
-    return _around(rng, range(right - 3 * step, right + 4 * step, step), right) or ()
-
-
 def state(level: int, rng: Rng) -> Question:
     """Exchange things between people, and ask who has one of them, or what one of them has."""
     people, things = _choice(rng, PEOPLE, 4), _choice(rng, THINGS, 4)
@@ -130,7 +131,7 @@ def state(level: int, rng: Rng) -> Question:
     start, swap = int(rng.integers(len(starts))), int(rng.integers(len(swaps)))
     told = "; ".join(starts[start].format(who, what) for who, what in holds.items())
     lines = [f"{told[0].upper()}{told[1:]}."]
-    for _ in range((0, 1, 2, 3, 4, 6, 9, 13)[level - 1]):
+    for _ in range((1, 2, 3, 4, 5, 7, 10, 14)[level - 1]):
         one, other = _choice(rng, people, 2)
         holds[one], holds[other] = holds[other], holds[one]
         lines.append(swaps[swap].format(one, other))
@@ -145,7 +146,7 @@ def state(level: int, rng: Rng) -> Question:
     return Question(start * 10 + swap * 2 + by_person, " ".join(lines), right, tuple(wrong))
 
 
-def chain(level: int, rng: Rng) -> Question | None:
+def chain(level: int, rng: Rng) -> Question:
     """Apply some operations to a number."""
     begins = (
         "Start with {0}.",
@@ -169,31 +170,27 @@ def chain(level: int, rng: Rng) -> Question | None:
         {"+": "Plus {0}.", "-": "Minus {0}.", "*": "Times {0}."},
     )
     begin, word = int(rng.integers(len(begins))), int(rng.integers(len(words)))
-    most = (9, 20, 20, 20, 30, 30, 60, 99)[level - 1]
     by_most = (1, 5, 9, 19, 19, 19, 49, 99)[level - 1]
-    value = int(rng.integers(3, most + 1))
+    value = int(rng.integers(20, 100))
     lines = [begins[begin].format(value)]
     for _ in range((1, 1, 1, 2, 3, 5, 7, 10)[level - 1]):
-        multiplies = level > 3 and abs(value) < 60 and rng.integers(3) == 0
+        multiplies = level > 3 and abs(value) < 100 and rng.integers(3) == 0
         sign = "*" if multiplies else "+" if value <= by_most or rng.integers(2) else "-"
         by = int(rng.integers(2, 5)) if multiplies else int(rng.integers(1, by_most + 1))
         value = value + by if sign == "+" else value - by if sign == "-" else value * by
         lines.append(words[word][sign].format(by))
-    wrong = _numbers(rng, value, (1, 2) if level < 4 else (1, 2, 10))
-    if min(map(int, wrong)) < 0:  # which no result is
-        return None
-    return Question(begin * 4 + word, " ".join([*lines, "What is the result?"]), str(value), wrong)
+    return Question(begin * 4 + word, " ".join([*lines, "What is the result?"]), str(value), ())
 
 
 def program(level: int, rng: Rng) -> Question:
     """Run a short program, and ask what it prints."""
     one, other = _choice(rng, ("a", "b", "c", "n", "x", "y", "total", "count"), 2)
-    values = {one: int(rng.integers(1, 20)), other: int(rng.integers(1, 20))}
+    values = {one: int(rng.integers(1, 60)), other: int(rng.integers(1, 60))}
     lines = [f"{name} = {value}" for name, value in values.items()]
-    for _ in range((0, 1, 2, 3, 4, 6, 8, 11)[level - 1]):
+    for _ in range((1, 2, 3, 4, 5, 7, 9, 12)[level - 1]):
         name, source = _choice(rng, [one, other], 2)
         form, by = int(rng.integers(5)), int(rng.integers(2, 5))
-        if form == 0 and values[source] < 50:
+        if form == 0 and values[source] < 90:
             lines.append(f"{name} = {name} + {source}")
             values[name] += values[source]
         elif form in (0, 1):
@@ -223,50 +220,29 @@ def program(level: int, rng: Rng) -> Question:
     }
     ask, last = int(rng.integers(len(asks))), int(rng.integers(2 if level < 2 else len(shown)))
     line, right = list(shown.items())[last]
-    wrong = _numbers(
-        rng, right, (2, 4) if last == 4 else (1, 2)
-    )  # twice a number is even, and so are all options
-    return Question(ask * 5 + last, "\n".join([asks[ask], *lines, line]), str(right), wrong)
+    return Question(ask * 5 + last, "\n".join([asks[ask], *lines, line]), str(right), ())
 
 
 def order(level: int, rng: Rng) -> Question | None:
-    """Ask for the n-th of a list of numbers or words, or for what two lists share."""
-    size, framed = (4, 5, 6, 7, 8, 10, 12, 15)[level - 1], int(rng.integers(30))
-    story = framed // 2 % 5
-    if framed < 20:
-        is_word = framed >= 10
-        listed = _choice(rng, WARES if is_word else range(10, 100), size)
-        down = bool(framed % 2)
-        ranked = sorted(listed, reverse=down)
-        right = _one(rng, ranked)
-        wrong, place = _around(rng, ranked, right), ranked.index(right)
-        if wrong is None or place >= len(NTH):
-            return None
-        begin = ("{0}.", "A list: {0}.", "Look at {0}.", "Sort {0}.", "On a sheet stand {0}.")[
-            story
-        ]
-        if is_word:
-            asked = f"Which comes {NTH[place]} in {'reverse ' if down else ''}alphabetical order?"
-        else:
-            nth = "" if place == 0 else f"{NTH[place]} "
-            asked = f"Which is the {nth}{'largest' if down else 'smallest'}?"
-        return Question(
-            framed, f"{begin.format(', '.join(map(str, listed)))} {asked}", str(right), wrong
-        )
-    words = _choice(rng, WARES, 2 * min(size, 12) - 1)
-    shared, rest = words[0], words[1:]
-    first, second = rest[: len(rest) // 2], rest[len(rest) // 2 :]
-    shown = [", ".join(_choice(rng, [*one, shared], len(one) + 1)) for one in (first, second)]
-    told, ask = (
-        ("One list has {0}. Another has {1}.", "What is in both lists?"),
-        ("Anna buys {0}. Boris buys {1}.", "What do both buy?"),
-        ("In the first box: {0}. In the second box: {1}.", "What is in both boxes?"),
-        ("Delivered on Monday: {0}. On Tuesday: {1}.", "What comes on both days?"),
-        ("The first shop sells {0}. The second shop sells {1}.", "What do both shops sell?"),
-    )[story]
-    fewer = _choice(rng, [first, second], 2)
-    wrong = (*_choice(rng, fewer[0], 2), *_choice(rng, fewer[1], 1))
-    return Question(framed, f"{told.format(*shown)} {ask}", shared, wrong)
+    """Ask for the n-th of a list of numbers or words."""
+    size, framed = (4, 5, 6, 7, 8, 10, 12, 15)[level - 1], int(rng.integers(20))
+    is_word, down = framed >= 10, bool(framed % 2)
+    listed = _choice(rng, WARES if is_word else range(10, 100), size)
+    ranked = sorted(listed, reverse=down)
+    right = _one(rng, ranked)
+    wrong, place = _around(rng, ranked, right), ranked.index(right)
+    if wrong is None or place >= len(NTH):
+        return None
+    begin = ("{0}.", "A list: {0}.", "Look at {0}.", "Sort {0}.", "On a sheet stand {0}.")[
+        framed // 2 % 5
+    ]
+    if is_word:
+        asked = f"Which comes {NTH[place]} in {'reverse ' if down else ''}alphabetical order?"
+    else:
+        nth = "" if place == 0 else f"{NTH[place]} "
+        asked = f"Which is the {nth}{'largest' if down else 'smallest'}?"
+    listing = begin.format(", ".join(map(str, listed)))
+    return Question(framed, f"{listing} {asked}", str(right), wrong)
 
 
 def date(level: int, rng: Rng) -> Question:
@@ -322,8 +298,8 @@ def date(level: int, rng: Rng) -> Question:
     return Question(framed, frames[framed - 10].format(named(start), ahead), named(end), wrong)
 
 
-def units(level: int, rng: Rng) -> Question | None:
-    """Multiply along a chain of wholes and parts; the wrong numbers are products of one other factor."""
+def units(level: int, rng: Rng) -> Question:
+    """Multiply along a chain of wholes and parts."""
     chains = (
         ("lorries", "crates", "boxes", "bags", "apples"),
         ("towns", "streets", "houses", "rooms", "lamps"),
@@ -337,7 +313,7 @@ def units(level: int, rng: Rng) -> Question | None:
         ("trains", "carriages", "compartments", "benches", "seats"),
     )
     framed = int(rng.integers(20))
-    length, most = (1, 1, 1, 2, 2, 3, 3, 4)[level - 1], (4, 7, 12, 6, 9, 6, 9, 9)[level - 1]
+    length, most = (1, 1, 1, 2, 2, 3, 3, 4)[level - 1], (9, 13, 19, 9, 14, 7, 9, 9)[level - 1]
     start = int(rng.integers(0, 5 - length))
     used = chains[framed // 2][start : start + length + 1]
     counts = [int(rng.integers(2, most + 1)) for _ in range(length + 1)]
@@ -347,15 +323,8 @@ def units(level: int, rng: Rng) -> Question | None:
         each.format(used[index], used[index + 1], counts[index + 1]) for index in range(length)
     ]
     right = math.prod(counts)
-    near = {right // old * new for old in counts for new in range(2, most + 4) if new != old} - {
-        right
-    }
-    wrong = _around(rng, sorted(near | {right}), right)
-    if wrong is None:
-        return None
-    return Question(
-        framed, " ".join([*lines, f"How many {used[-1]} are there in all?"]), str(right), wrong
-    )
+    asked = " ".join([*lines, f"How many {used[-1]} are there in all?"])
+    return Question(framed, asked, str(right), ())
 
 
 class Fact(NamedTuple):
@@ -368,7 +337,7 @@ class Fact(NamedTuple):
 
 DISPUTED: Final = frozenset(
     {
-        *("the duduk", "duduk", "the tango", "Mount Ararat", "Ararat"),
+        *("the ukulele", "ukulele", "the duduk", "duduk", "the tango", "Mount Ararat", "Ararat"),
         *(
             "the Hungarian uprising",
             "the Iranian Revolution",
@@ -378,14 +347,6 @@ DISPUTED: Final = frozenset(
     }
 )
 """Subjects that several countries claim, and events of whose names there are two."""
-
-NO_COUNTRY: Final = ("the ukulele",)
-"""Subjects whose place is no country. Their questions are left out last, so that all others stay as they were drawn."""
-
-NAMED_OTHERWISE: Final = frozenset(
-    "yuan tugrik leu koruna króna krona krone Myanmar Netherlands Turkey Scotland England Eswatini Kiev".split()
-)
-"""Answers with another usual name or spelling, whose letters are not asked for."""
 
 
 @cache
@@ -421,12 +382,8 @@ def events(level: int, rng: Rng) -> Question | None:
     year = _years()
     four, rank = _choice(rng, sorted(year), 4), int(rng.integers(4))
     ranked = sorted(four, key=year.__getitem__)
-    years = [year[event] for event in ranked]
-    if (
-        not least
-        <= min(abs(years[rank] - other) for other in years[:rank] + years[rank + 1 :])
-        < most
-    ):
+    gaps = [year[later] - year[earlier] for earlier, later in itertools.pairwise(ranked)]
+    if not least <= min(gaps) < most:  # of all four, or who stands apart would be asked for
         return None
     word = ("first", "second", "third", "last")[rank]
     frames = (
@@ -444,22 +401,27 @@ def events(level: int, rng: Rng) -> Question | None:
     frame = int(rng.integers(len(frames)))
     joined = f"{', '.join(four[:3])} {'and' if frame > 6 else 'or'} {four[3]}"
     wrong = tuple(event for event in ranked if event != ranked[rank])
-    return Question(frame * 4 + rank, frames[frame].format(word, joined), ranked[rank], wrong)
+    asked = frames[frame].format(word, joined)
+    return Question(frame * 4 + rank, asked, ranked[rank], wrong, about=f"event:{ranked[rank]}")
 
 
 class Chain(NamedTuple):
-    """A question that some facts answer, one after another; `target` names the relation of the answer."""
+    """A question that some facts answer, one after another, from a description on.
+
+    `target` names the relation of the answer.
+    """
 
     asked: str
     answer: str
     target: str
     facts: int
     difficulty: int
+    begins: str
 
 
 @cache
 def chains() -> tuple[Chain, ...]:
-    """Return all chains of one, two and three facts."""
+    """Return all chains of one and two facts."""
     capitals = _table("knowledge.csv", "capital")
     country_of = {fact.answer: fact for fact in capitals}
     described = {
@@ -480,11 +442,13 @@ def chains() -> tuple[Chain, ...]:
     for phrase, known in described.items():
         for fact in known:
             named = fact.subject.removeprefix("the ") if " the {0}" in phrase else fact.subject
-            one.append(Chain(phrase.format(named), fact.answer, "country", 1, fact.difficulty))
+            one.append(
+                Chain(phrase.format(named), fact.answer, "country", 1, fact.difficulty, named)
+            )
     rivers = _table("knowledge.csv", "river_capital")
     two = [
         Chain(f"the country whose capital lies on the {river.subject}", country_of[river.answer].subject, "country", 2,
-              river.difficulty + 1)
+              river.difficulty + 1, river.subject)
         for river in rivers
         if river.answer in country_of
     ]  # fmt: skip
@@ -498,12 +462,14 @@ def chains() -> tuple[Chain, ...]:
     for target, (phrase, table) in of_country.items():
         by_country = {fact.subject: fact for fact in table}
         made += [
-            Chain(phrase.format(fact.subject), fact.answer, target, 1, fact.difficulty)
+            Chain(
+                phrase.format(fact.subject), fact.answer, target, 1, fact.difficulty, fact.subject
+            )
             for fact in table
         ]
         made += [
             Chain(phrase.format(way.asked), by_country[way.answer].answer, target, way.facts + 1,
-                  way.difficulty + by_country[way.answer].difficulty)
+                  way.difficulty + by_country[way.answer].difficulty, way.begins)
             for way in (*one, *two)
             if way.answer in by_country and not ("capital" in way.asked and target == "capital")
         ]  # fmt: skip
@@ -517,38 +483,21 @@ def chains() -> tuple[Chain, ...]:
         if way.target == "language" and way.answer in family:
             last = family[way.answer]
             made.append(Chain(f"the language family of {way.asked}", last.answer, "family", way.facts + 1,
-                              way.difficulty + last.difficulty))  # fmt: skip
+                              way.difficulty + last.difficulty, way.begins))  # fmt: skip
         if way.target == "capital" and way.answer in river_of and "lies on" not in way.asked:
             last = river_of[way.answer]
             made.append(Chain(f"the river that flows through {way.asked}", last.subject, "river", way.facts + 1,
-                              way.difficulty + last.difficulty))  # fmt: skip
-        length = {"country": 1, "capital": 2, "currency": 2}.get(way.target)
-        if (
-            way.facts == length
-            and way.answer.isascii()
-            and way.answer.isalpha()
-            and way.answer not in NAMED_OTHERWISE
-        ):
-            for place, at in (("first", 0), ("last", -1)):
-                made.append(
-                    Chain(
-                        f"the {place} letter of the name of {way.asked}",
-                        way.answer[at].upper(),
-                        f"{place} letter",
-                        length + 1,
-                        way.difficulty + 1 - at,
-                    )
-                )
+                              way.difficulty + last.difficulty, way.begins))  # fmt: skip
     found = [
-        one for one in made if one.facts <= 3 and one.answer.split()[0] not in one.asked.split()
+        one for one in made if one.facts <= 2 and one.answer.split()[0] not in one.asked.split()
     ]
     return tuple(dict.fromkeys(found))
 
 
 @cache
 def chains_of(level: int) -> dict[str, dict[str, list[Chain]]]:
-    """Return the chains of a level by relation and answer: of one fact (levels 1 and 2), two (to 5), or three."""
-    length, first, levels = (1, 1, 2) if level < 3 else (2, 3, 3) if level < 6 else (3, 6, 3)
+    """Return the chains of a level by relation and answer: of one fact (levels 1 and 2), or two (to 5)."""
+    length, first, levels = (1, 1, 2) if level < 3 else (2, 3, 3)
     ranked = sorted(
         (one for one in chains() if one.facts == length),
         key=lambda one: (one.difficulty, hashlib.sha256(one.asked.encode()).hexdigest()),
@@ -570,7 +519,7 @@ ASKS: Final = (
 
 
 def facts(level: int, rng: Rng) -> Iterator[Question]:
-    """Follow a chain of one fact (levels 1 and 2), two, or three (from level 6 on), each chain once.
+    """Follow a chain of one fact (levels 1 and 2), or two (levels 3 to 5), each chain once.
 
     Four answers of one relation are drawn, and then which of them is asked for, so that each is right equally often.
     """
@@ -580,14 +529,19 @@ def facts(level: int, rng: Rng) -> Iterator[Question]:
         sizes = np.array([sum(map(len, answers.values())) for answers in left.values()], float)
         target = list(left)[int(rng.choice(len(sizes), p=sizes / sizes.sum()))]
         right, *wrong = _choice(rng, sorted(left[target]), 4)
-        asked, ask = left[target][right].pop().asked, int(rng.integers(len(ASKS)))
+        chain, ask = left[target][right].pop(), int(rng.integers(len(ASKS)))
+        asked, begins = chain.asked, chain.begins
         left[target] = {answer: own for answer, own in left[target].items() if own}
         if len(left[target]) < 4:
             del left[target]
         if asked.startswith("the country") and ask in (0, 6):
             asked = asked.replace("the country", "the name of the country", 1)
         yield Question(
-            ask * 3 + (level > 2) + (level > 5), ASKS[ask].format(asked), right, tuple(wrong)
+            ask * 3 + (level > 2),
+            ASKS[ask].format(asked),
+            right,
+            tuple(wrong),
+            about=f"description:{begins}",
         )
 
 
@@ -622,9 +576,8 @@ def town(level: int, rng: Rng) -> Town:
     people = _choice(
         rng, [f"{first} {last}" for first in PEOPLE for last in SURNAMES], max(count, 4)
     )
-    few = max(
-        2, len(people) // 2
-    )  # so that neither a street nor a thing alone tells who is asked for
+    # So that neither a street nor a thing alone tells who is asked for.
+    few = max(4 if level < 3 else 2, len(people) // 2)
     homes, things, works = (
         [some[index % len(some)] for index in rng.permutation(len(people))]
         for some in (_choice(rng, values, few) for values in (STREETS, OWNED, PLACES))
@@ -646,10 +599,9 @@ def read(level: int, rng: Rng, told: Town) -> Question | None:
     index = int(rng.integers(len(people)))
     if level < 3:
         right = homes[index]
-        wrong = _choice(rng, [street for street in STREETS if street != right], 3)
-        return Question(
-            frame, f"In which street does {people[index]} live?", right, tuple(wrong), told.text
-        )
+        wrong = _choice(rng, sorted({home for home in homes if home != right}), 3)
+        asked = f"In which street does {people[index]} live?"
+        return Question(frame, asked, right, tuple(wrong), told.text, about=told.text)
     whole = list(zip(homes, things, strict=True))
     if whole.count(whole[index]) > 1:
         return None
@@ -664,9 +616,8 @@ def read(level: int, rng: Rng, told: Town) -> Question | None:
         return None
     wrong = [_one(rng, at_home), _one(rng, owners)]
     wrong += _choice(rng, [one for one in people if one != people[index] and one not in wrong], 1)
-    return Question(
-        frame, f"Who lives in {home} and has a {thing}?", people[index], tuple(wrong), told.text
-    )
+    asked = f"Who lives in {home} and has a {thing}?"
+    return Question(frame, asked, people[index], tuple(wrong), told.text, about=told.text)
 
 
 class Tongue(NamedTuple):
@@ -748,7 +699,9 @@ def compared(level: int, rng: Rng, language: str = "") -> Question:
     ranked = _choice(rng, tongue.names, (4, 4, 5, 5, 6, 7, 8, 9)[level - 1])
     verb, ask = int(rng.integers(len(tongue.verbs))), int(rng.integers(2 if level < 4 else 3))
     sentence, *asks = tongue.verbs[verb]
-    lines = [sentence.format(one, other) for one, other in itertools.pairwise(ranked)]
+    # The last pair follows from the others: with it everyone is named twice.
+    pairs = [*itertools.pairwise(ranked), (ranked[0], ranked[-1])]
+    lines = [sentence.format(one, other) for one, other in pairs]
     if level > 1:
         lines = _choice(rng, lines, len(lines))
     right = ranked[(0, -1, 1)[ask]]
@@ -784,11 +737,40 @@ def repeated(
     return made
 
 
+def computed(make: Callable[[int, Rng], Question]) -> Callable[[int, Rng], Iterator[Question]]:
+    """Return questions whose options are the results of four of them, each equally often right.
+
+    First the options are drawn, neighbours that end in one digit, and then which of them is right:
+    so the options alone say nothing.
+    """
+
+    def made(level: int, rng: Rng) -> Iterator[Question]:
+        left: dict[int, list[Question]] = defaultdict(list)
+        for _ in range(_DRAWN):
+            question = make(level, rng)
+            left[int(question.right)].append(question)
+        alike = [sorted(result for result in left if result % 10 == digit) for digit in range(10)]
+        drawn = [int(question.right) for questions in left.values() for question in questions]
+        for result in _choice(rng, drawn, _DRAWN):
+            neighbours = alike[result % 10]
+            first = neighbours.index(result) - int(rng.integers(4))
+            options = neighbours[first : first + 4] if first >= 0 else []
+            if len(options) == 4 and all(left[option] for option in options):
+                right = _one(rng, options)
+                wrong = tuple(str(option) for option in options if option != right)
+                yield left[right].pop()._replace(wrong=wrong)
+
+    return made
+
+
+_DRAWN: Final = 4_000
+"""Questions of a level from which `computed` draws."""
+
 KINDS: Final[dict[str, tuple[str, Callable[[int, Rng], Iterator[Question]]]]] = {
     "state": ("Tracking", repeated(state)),
-    "program": ("Programs", repeated(program)),
-    "chain": ("Arithmetic", repeated(chain)),
-    "units": ("Arithmetic", repeated(units)),
+    "program": ("Programs", computed(program)),
+    "chain": ("Arithmetic", computed(chain)),
+    "units": ("Arithmetic", computed(units)),
     "order": ("Sorting", repeated(order)),
     "date": ("Dates", repeated(date)),
     "events": ("Facts in steps", repeated(events)),
@@ -796,6 +778,22 @@ KINDS: Final[dict[str, tuple[str, Callable[[int, Rng], Iterator[Question]]]]] = 
     "reading": ("Reading", reading),
     "compared": ("Six languages", repeated(compared)),
 }
+LISTS: Final = (range(1, 4), range(4, 6), range(6, 9))
+"""Levels of the three lists."""
+
+LEVELS_OF: Final = {
+    ("facts", 1): (1, 2),
+    ("facts", 2): (3, 4, 5),
+    ("facts", 3): (),
+    ("reading", 3): (6,),
+}
+"""Other levels of a kind in a list: there are no longer chains of facts, and the longest texts are too long."""
+
+OF_KIND: Final = 93
+OF_LIST: Final = 800
+OF_STANDARD: Final = 400
+TRIED: Final = 30
+
 FEWER: Final = {("reading", 6): 60, ("reading", 7): 40, ("reading", 8): 24}
 """Most items of a kind and level with long texts."""
 
@@ -846,14 +844,8 @@ def items(count: int, seed: int) -> Iterator[dict[str, Any]]:
                 seen.add(prompt)
                 wrong = _choice(rng, made.wrong, 3)  # in no order that the right one would break
                 options = [*wrong[:place], made.right, *wrong[place:]]
-                if any(subject in prompt for subject in NO_COUNTRY):
-                    continue
                 name = hashlib.sha256(f"{kind}{level}{prompt}".encode()).hexdigest()[:8]
-                cluster = (
-                    hashlib.sha256(made.text.encode()).hexdigest()[:8]
-                    if made.text and level > 4
-                    else ""
-                )
+                about = hashlib.sha256(made.about.encode()).hexdigest()[:8] if made.about else ""
                 yield {
                     "id": f"{kind}-{level}-{name}",
                     "task": f"{kind}:{level}",
@@ -863,31 +855,50 @@ def items(count: int, seed: int) -> Iterator[dict[str, Any]]:
                     "answer": int(place),
                     "shots": example,
                     "tags": [f"frame:{made.frame}"],
-                    **({"cluster": f"text:{cluster}"} if cluster else {}),
+                    **({"cluster": f"{kind}:{about}"} if about else {}),
                 }
+
+
+def lists(seed: int) -> tuple[list[list[Item]], list[Item]]:
+    """Return the questions of three lists, from easy to hard, and `TRIED` of each that are in none.
+
+    The kinds are equally many in a list, and the levels of a kind.
+    """
+    made: dict[str, list[Item]] = defaultdict(list)
+    for row in items(100, seed):
+        made[row["task"]].append(Item(**row))
+    of_lists, trial = [], []
+    for number, levels in enumerate(LISTS, start=1):
+        kept: list[Item] = []
+        by_kind = []
+        for kind in KINDS:
+            cells = [made[f"{kind}:{level}"] for level in LEVELS_OF.get((kind, number), levels)]
+            turns = itertools.zip_longest(*cells)
+            by_kind.append([item for turn in turns for item in turn if item is not None])
+        tried = [item for turn in zip(*filter(None, by_kind), strict=False) for item in turn]
+        tried = tried[:TRIED]
+        trial += [replace(item, task=f"ladder-{number}") for item in tried]
+        for of_kind in by_kind:
+            kept += [item for item in of_kind if item not in tried][:OF_KIND]
+        of_lists.append(interleave(kept)[:OF_LIST])
+    return of_lists, trial
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--items", type=int, default=90, help="items of each kind and level")
+    parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    settings = {
-        "name": "ladder",
-        "canary": CANARY,
-        "scoring": "loglikelihood",
-        "norm": "sum",
-        "rendering": "plain",
-    }
-    lines = [{"forgetwatch_probe": settings}, *items(given.items, given.seed)]
-    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    packed = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0, compresslevel=9) as file:
-        file.write(text.encode())
-    given.out.write_bytes(packed.getvalue() if given.out.suffix == ".gz" else text.encode())
+    standard = shipped_probe("standard")
+    of_lists, trial = lists(given.seed)
+    for number, kept in enumerate(of_lists, start=1):
+        whole = interleave([*standard.items[:OF_STANDARD], *kept])
+        probe = replace(standard.with_items(whole), name=f"ladder-{number}")
+        probe.save(given.folder / f"ladder3-{number}.jsonl.gz")
+    probe = replace(standard.with_items(interleave(trial)), name="ladder")
+    probe.save(given.folder / "ladder3-trial.jsonl.gz")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FIL
 
 MOST_LINES = 500
 MOST_ATTRIBUTES = 12
-NESTED = 32
+NESTED = 31
 """Conditional expressions inside another one."""
 
 LARGE: set[str] = set()

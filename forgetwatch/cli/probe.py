@@ -321,6 +321,7 @@ shipped, without network
   standard              nine categories, the default            2,000  k 2 to 5
   quick                 its first 500                             500  k 2 to 5
   confirmation          500 others, for looking twice             500  k 2 to 5
+  conduct               refusals, instructions, code, formats     300  open
   behaviour             short answers, graded                     180  open
   standard-long         reading, one to three hops                200  k 4
   standard-code         what small programs print                 200  k 4

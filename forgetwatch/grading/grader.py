@@ -42,7 +42,7 @@ from forgetwatch.grading.output_text import (
 from forgetwatch.item import TRAITS, Item
 from forgetwatch.probe import LETTERS
 
-RULES: Final = 6
+RULES: Final = 7
 """Version of the grading rules. It rises when the same output may get another grade, so that cached grades of an older
 version are not used."""
 

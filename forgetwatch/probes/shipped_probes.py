@@ -34,8 +34,11 @@ CANARY: Final = (
 
 LADDER: Final = "ladder"
 
+CONDUCT: Final = "conduct"
+"""Name of the probe of generated answers, by default beside `standard` where generating is cheap."""
+
 STRATA: Final = "strata"
-"""Name of the first items of some probes: what `standard` does not ask, by default beside it where it is cheap."""
+"""Name of the first items of some probes: what `standard` does not ask."""
 
 QUICK: Final = 500
 """Number of items of `quick`."""
@@ -43,6 +46,7 @@ QUICK: Final = 500
 FILES: Final = {
     "standard": "standard.jsonl.gz",
     "confirmation": "confirmation.jsonl.gz",
+    CONDUCT: "conduct.jsonl.gz",
     "behaviour": "behaviour.jsonl",
     "standard-long": "standard-long.jsonl.gz",
     "standard-code": "standard-code.jsonl.gz",

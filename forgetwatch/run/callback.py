@@ -53,7 +53,7 @@ class ForgetWatchCallback(TrainerCallback):
             sequence of trainings, by the name of the task: ``{"base": "standard", "task1":
             "a.csv"}``; so has the folder of a benchmark. The name becomes the category of its
             questions, but for `base`; see `probes.task_sequence`. By default `standard`, and
-            `strata` if the tokenizer has a chat template and generating is cheap (a GPU) and
+            `conduct` if the tokenizer has a chat template and generating is cheap (a GPU) and
             possible (not for a sharded model or prompt learning).
         every: Schedule of the looks; see `run.schedule`.
         max_overhead: Share of the training's time that the looks after the baseline may take, 0 to

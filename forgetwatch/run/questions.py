@@ -2,7 +2,7 @@
 
     named            a probe of the user's, unchanged
     a ladder         the list of the run that resumes, of the first base, or that suits the model
-    by default       `standard`, with `strata` where generating is possible and cheap
+    by default       `standard`, with `conduct` where generating is possible and cheap
 
 The order is such that the first items are a fair sample, where looks may evaluate those alone.
 `held_out` searches for the questions in the training examples.
@@ -24,7 +24,7 @@ from forgetwatch.probes.ladder import is_trial
 from forgetwatch.probes.named import fitted, load_probe
 from forgetwatch.probes.open_rendering import as_measured, rendered
 from forgetwatch.probes.overlap import Overlap, exact_overlap, training_text
-from forgetwatch.probes.shipped_probes import STRATA, stratified
+from forgetwatch.probes.shipped_probes import CONDUCT, stratified
 from forgetwatch.progress import Done, Progress, shown
 from forgetwatch.run.known_baseline import asked
 from forgetwatch.run.schedule import FEWEST_ITEMS
@@ -91,30 +91,30 @@ def default_probe(
 ) -> tuple[Probe, str]:
     """Default probe, and the reason for the choice.
 
-    `standard`, with `strata` if generating is possible and cheap.
+    `standard`, with `conduct` if generating is possible and cheap.
 
     Args:
-        tokenizer: The tokenizer; `strata` needs its chat template.
+        tokenizer: The tokenizer; `conduct` needs its chat template.
         fast: True if generating is cheap: the model is on a GPU.
         obstacle: Reason why the model cannot generate; empty if it can.
         fingerprint: Fingerprint of the probe of a resumed run, which keeps it on any machine; None
             otherwise.
     """
     scored = load_probe("standard")
-    combined = combine(scored, load_probe(STRATA))
+    combined = combine(scored, load_probe(CONDUCT))
     for probe in (scored, combined):
         if probe.fingerprint == fingerprint:
             return probe, "the run's own"
     if not getattr(tokenizer, "chat_template", None):
-        return scored, "without strata, which needs a chat template"
+        return scored, "without conduct, which needs a chat template"
     if obstacle:
         return (
             scored,
-            f"without strata, whose answers this model cannot generate in training: {obstacle}",
+            f"without conduct, whose answers this model cannot generate in training: {obstacle}",
         )
     if not fast:
-        return scored, "without strata, whose answers take too long to generate on this machine"
-    return combined, "answers of strata are generated if max_overhead allows it"
+        return scored, "without conduct, whose answers take too long to generate on this machine"
+    return combined, "answers of conduct are generated if max_overhead allows it"
 
 
 def choose(

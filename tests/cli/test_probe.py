@@ -55,7 +55,7 @@ def test_the_columns_of_the_list_begin_at_the_same_places() -> None:
         for line in lines
         if line.startswith("  ")
     ]
-    assert len(rows) == 13
+    assert len(rows) == 14
     assert len({row.start(2) for row in rows if row}) == 1
     assert len({row.end(3) for row in rows if row}) == 1
     assert all(row and not row[2].endswith("…") for row in rows)

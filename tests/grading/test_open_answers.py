@@ -727,7 +727,7 @@ def test_no_text_raises_and_grading_is_deterministic(
     assert outcome in known
     assert isinstance(graded.correct, bool) or outcome == "unscored"
     if graded.outcome != "ok":
-        assert graded == Grade(False, outcome=graded.outcome)
+        assert graded == Grade(None if outcome == "unscored" else False, outcome=graded.outcome)
     if item.choices and graded.chosen is not None:
         assert graded.correct == (graded.chosen in item.answers)
 

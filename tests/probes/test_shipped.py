@@ -32,6 +32,7 @@ ITEMS = [*STANDARD, *CONFIRMATION]
 FINGERPRINTS = {
     "standard": "31032ad1aaadc05f",
     "confirmation": "88a1ea1aa4da8f15",
+    "conduct": "bb00b9e7d9c8b9b3",
     "behaviour": "a622228c14a92a1e",
     "standard-long": "869a5ef8c6c1b805",
     "standard-code": "4d87cd7d6d97170f",

@@ -715,10 +715,10 @@ def test_without_a_length_in_the_arguments_the_examples_give_it() -> None:
 TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}"
 
 
-def test_the_default_probe_is_standard_and_strata_where_generating_is_cheap() -> None:
+def test_the_default_probe_is_standard_and_conduct_where_generating_is_cheap() -> None:
     chat, plain = tokenizer(), tokenizer()
     chat.chat_template, plain.chat_template = TEMPLATE, None
-    assert default_probe(chat, fast=True)[0].name == "standard+strata"
+    assert default_probe(chat, fast=True)[0].name == "standard+conduct"
     assert (
         default_probe(chat, fast=False)[0].name
         == default_probe(plain, fast=True)[0].name
@@ -730,9 +730,9 @@ def test_the_default_probe_is_standard_and_strata_where_generating_is_cheap() ->
 def test_resume_keeps_the_probe() -> None:
     plain = tokenizer()
     plain.chat_template = None
-    both = combine(load_probe("standard"), load_probe("strata"))
+    both = combine(load_probe("standard"), load_probe("conduct"))
     assert (
-        default_probe(plain, fast=False, fingerprint=both.fingerprint)[0].name == "standard+strata"
+        default_probe(plain, fast=False, fingerprint=both.fingerprint)[0].name == "standard+conduct"
     )
     chat = tokenizer()
     chat.chat_template = TEMPLATE

@@ -303,17 +303,17 @@ def test_a_baseline_from_elsewhere_is_compared_on_the_scored_items(
     )
 
 
-def test_the_default_probe_leaves_strata_out_where_the_model_cannot_generate() -> None:
+def test_the_default_probe_leaves_conduct_out_where_the_model_cannot_generate() -> None:
     chosen, why = default_probe(TOK, fast=True, obstacle=REASON)
     assert chosen.name == "standard"
-    assert why == f"without strata, whose answers this model cannot generate in training: {REASON}"
-    with_both = combine(load_probe("standard"), load_probe("strata"))
+    assert why == f"without conduct, whose answers this model cannot generate in training: {REASON}"
+    with_both = combine(load_probe("standard"), load_probe("conduct"))
     resumed, _ = default_probe(TOK, fast=True, obstacle=REASON, fingerprint=with_both.fingerprint)
-    assert resumed.name == "standard+strata"
+    assert resumed.name == "standard+conduct"
 
 
 @pytest.mark.parametrize("log", ["counts", "full"])
-def test_the_callback_leaves_strata_out_on_prompt_learning(
+def test_the_callback_leaves_conduct_out_on_prompt_learning(
     log: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(questions, "load_probe", lambda name: load_probe(name).head(40))
@@ -333,7 +333,7 @@ def test_the_callback_leaves_strata_out_on_prompt_learning(
     logged = capfd.readouterr().err
     assert (
         logged.count(
-            "evaluating standard: without strata, whose answers this model cannot generate"
+            "evaluating standard: without conduct, whose answers this model cannot generate"
         )
         == 1
     )

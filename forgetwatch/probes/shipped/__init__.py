@@ -3,6 +3,7 @@
     standard        2,000 questions in nine categories; its first 250, 500 and 1,000 are stratified samples of it
     quick           the first 500 of them
     confirmation    500 others of the same kinds, on other facts
+    conduct         300 short generated answers: refusals, over-refusals, instructions, code, formats
     behaviour       180 open questions with short answers, graded by rules
     standard-long   200 questions about 50 texts of 300 to 800 words
     standard-code   200 questions about small programs

@@ -379,7 +379,8 @@ def repeated_prompts(snapshot: Snapshot) -> str:
     names = [repr(name) for name in snapshot.texts("item_id")[np.sort(rows[first_rows[repeated]])]]
     return (
         f"{len(names):,} items have the token ids of another one, such as "
-        f"{' and '.join(names[:2])}: the model cannot tell them apart"
+        f"{' and '.join(names[:2])}: the chat template or the tokenizer leaves out what they differ "
+        "in, so the model cannot tell them apart; leave out these items, or mend the template"
     )
 
 

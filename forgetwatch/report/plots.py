@@ -497,10 +497,12 @@ def bars_figure(comparison: Comparison) -> Figure | None:
         for group in comparison.by("category").values()
         if group.n and not math.isnan(group.net_change)
     ]
-    groups = sorted(groups, key=lambda group: estimated(group)[0])[:ROWS]
+    total, groups = len(groups), sorted(groups, key=lambda group: estimated(group)[0])[:ROWS]
     if len(groups) < 2:
         return None
     figure = Figure(figsize=(10, 1.3 + 0.34 * len(groups)), layout="constrained")
+    if total > ROWS:
+        figure.supxlabel(f"the {ROWS} of {total} categories that fell most", fontsize=9)
     flips, net = figure.subplots(1, 2, sharey=True)
     rows, lost = range(len(groups)), [-100 * group.forgetting for group in groups]
     flips.barh(rows, lost, height=0.62, hatch="//", fill=False, edgecolor=LOST["color"])

@@ -19,7 +19,7 @@ GATE_MINUTES = 12
 
 AT_MOST = {
     "tokens of the package": 343_322,
-    "tokens of the tests": 480_849,
+    "tokens of the tests": 481_329,
     "public names": 15,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -41,15 +41,15 @@ ROOMS = {
     "grading": ("grading", 17_405),
     "probes": ("probes", 25_316),
     "readers": ("readers files/rows files/json_pieces", 32_475),
-    "compare": ("text measures/aligned measures/pairing measures/option_columns comparing", 38_058),
-    "policy": ("policy", 9_645),
-    "report": ("report", 30_506),
+    "compare": ("text measures/aligned measures/pairing measures/option_columns comparing", 38_259),
+    "policy": ("policy", 9_676),
+    "report": ("report", 30_583),
     "scoring": ("scoring", 34_227),
     "retention": ("retention", 3_908),
     "run": ("run run_folder follow", 54_820),
     "merge": ("merge", 8_394),
     "study": ("study", 14_008),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 24_778),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 24_985),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""
 

@@ -51,7 +51,7 @@ from forgetwatch.cli.output import (
 from forgetwatch.cli.resolve import (
     fitted,
     questions_of_run,
-    read_outcomes,
+    read_repeat,
     resolve_all,
     with_questions,
 )
@@ -223,7 +223,8 @@ def compare_command(  # noqa: C901
 
         # Read or score the sides. A missing file must not wait for two models to be scored.
         chosen = partial(_select, labels=labels, tasks=task or (), categories=category or ())
-        again_rows = None if repeat is None else chosen(read_outcomes(repeat, metric, rule=rule))
+        second = read_repeat(repeat, before, metric, rule=rule)
+        again_rows = None if second is None else chosen(second)
         loading = Loading(device_map=device_map)
         items = None if probe_named is None else fitted(probe_named, before, loading=loading)
         sides = resolve_all(names, items, metric, rule=rule, loading=loading)

@@ -35,7 +35,7 @@ from forgetwatch.cli.output import (
     shared_work,
     write_json,
 )
-from forgetwatch.cli.resolve import fitted, resolve_all
+from forgetwatch.cli.resolve import fitted, read_repeat, resolve_all
 from forgetwatch.comparing.checks import OnMismatch
 from forgetwatch.comparing.comparison import compare
 from forgetwatch.comparing.flips import flips
@@ -55,6 +55,7 @@ from forgetwatch.report.comment import (
     put_comment,
     step_annotations,
 )
+from forgetwatch.report.eight_lines import form_notes
 from forgetwatch.text import count, listed
 from forgetwatch.visible_text import without_folders
 
@@ -84,11 +85,15 @@ class _Call:
     probe: str | None = None
     value: Sequence[str] = ()
     on_mismatch: OnMismatch = "error"
+    repeat: str | None = None
+    metric: str | None = None
 
     def __post_init__(self) -> None:
         texts = (self.before, self.after, *self.fail_if, *self.value)
         texts += tuple(
-            path for path in (self.policy, self.no_worse_than, self.probe) if path is not None
+            text
+            for text in (self.policy, self.no_worse_than, self.probe, self.repeat, self.metric)
+            if text is not None
         )
         if not all(isinstance(value, str) for value in texts) or self.on_mismatch not in get_args(
             OnMismatch
@@ -117,9 +122,12 @@ class _Call:
         loading = Loading(device_map=device_map)
         with shared_work():
             items = None if items is None else fitted(items, self.before, loading=loading)
-            sides = resolve_all((self.before, self.after), items, loading=loading)
+            second = read_repeat(self.repeat, self.before, self.metric)
+            sides = resolve_all((self.before, self.after), items, self.metric, loading=loading)
         of_both = Sides(before=sides[0], after=sides[1], probe=items, metrics=metrics)
-        comparison = compare(before=sides[0], after=sides[1], on_mismatch=self.on_mismatch)
+        comparison = compare(
+            before=sides[0], after=sides[1], on_mismatch=self.on_mismatch, repeat=second
+        )
         result = apply_policy(
             policy_limits, of_both, comparison=comparison, today=day, on_mismatch=self.on_mismatch
         )
@@ -148,6 +156,13 @@ def gate_command(
     on_mismatch: Annotated[
         OnMismatch | None,
         typer.Option(help="If the two sides have different items: fail, or compare those in both."),
+    ] = None,
+    repeat: Annotated[
+        str | None,
+        typer.Option(help="Outcomes of BEFORE measured a second time, for the flips of noise."),
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Metric that decides, if a harness's log has several.")
     ] = None,
     device_map: DeviceMapOption = None,
     detail: Annotated[
@@ -182,6 +197,8 @@ def gate_command(
             probe,
             value,
             on_mismatch,
+            repeat,
+            metric,
             device_map,
             comment,
             json_path,
@@ -202,6 +219,8 @@ def gate_command(
         probe=probe,
         value=value or (),
         on_mismatch=on_mismatch or "error",
+        repeat=repeat,
+        metric=metric,
     )
     check_device_map(device_map)
     read = (before, after, probe, policy)
@@ -360,7 +379,7 @@ def _print(result: PolicyResult, *, detail: bool) -> None:
             f"  {ruling.answer}  {ruling.what.removeprefix('all ')} {ruling.measured} "
             f"({ruling.limit})"
         )
-    if sentence := false_alarms(result):
+    for sentence in (*form_notes(result.comparison), false_alarms(result)):
         print_hanging(sentence)
 
 

@@ -46,6 +46,31 @@ def read_outcomes(
         return load_snapshot(path, metric=metric, progress=progress, texts=texts, rule=rule)
 
 
+def read_repeat(
+    repeat: str | Path | None,
+    before: str,
+    metric: str | None = None,
+    *,
+    rule: OutcomeRule = UPPER_HALF,
+) -> Snapshot | None:
+    """Read the second measurement of the side before.
+
+    Returns:
+        Its outcomes, or None if none is named.
+
+    Raises:
+        SnapshotError: If it is the first measurement itself, which shows no noise.
+    """
+    if repeat is None:
+        return None
+    if Path(repeat).resolve() == Path(before).resolve():
+        raise SnapshotError(
+            f"--repeat {repeat}: needed a second measurement of the weights before, got the first "
+            "one; evaluate them again, into another file"
+        )
+    return read_outcomes(Path(repeat), metric, rule=rule)
+
+
 def resolve_all(
     paths: Sequence[str],
     probe: Probe | None,

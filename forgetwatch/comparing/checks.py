@@ -397,24 +397,28 @@ def align_repeat(
     pairing = pair(before, null)
     if not pairing.before.size:
         raise MismatchError(
-            f"{null.label} has no item of {before.label}; the null is the same weights measured "
-            "again"
+            f"{null.label} has no item of {before.label}; a second measurement is of the same "
+            "weights"
         )
     steps, models = ((before.meta.get(name), null.meta.get(name)) for name in ("step", "model"))
     if None not in steps and steps[0] != steps[1]:
         raise MismatchError(
-            f"the null was measured at step {steps[1]}, and {before.label} at step {steps[0]}; "
-            "the null is the same weights measured again"
+            f"the second measurement is of step {steps[1]}, and the first of step {steps[0]}; needed "
+            "the same weights, measured again"
         )
-    differs = (
-        [f"the null names another model, {models[1]}"]
-        if None not in models and models[0] != models[1]
-        else []
-    )
+    differs = []
+    if None not in models and models[0] != models[1]:
+        # A log has the id of its model; a snapshot may have another path of the same weights.
+        if "tool" in before.meta:
+            raise MismatchError(
+                f"the second measurement is of {models[1]}, and {before.label} of {models[0]}; "
+                "needed the same weights, measured again"
+            )
+        differs = [f"the second measurement names another model, {models[1]}"]
     per_item = [len(side) / len(np.unique(item_codes(side))) for side in (before, null)]
     if per_item[0] != per_item[1]:
         raise MismatchError(
-            f"the null has {per_item[1]:g} samples per item and {before.label} has "
+            f"the second measurement has {per_item[1]:g} samples per item and {before.label} has "
             f"{per_item[0]:g}; measure as many"
         )
     # The second measurement may cover a part of the items only.

@@ -41,6 +41,7 @@ from forgetwatch.comparing.verdict import (
     lost_known,
     ranked_categories,
     side_of_zero,
+    would_decide,
 )
 from forgetwatch.measures.estimate import NET_ESTIMATE
 from forgetwatch.measures.known_items import KNOWN, KnownItems, net_of_luck
@@ -59,8 +60,6 @@ State = Literal["lasting", "unclear", "recovered"]
 
 
 _GAINED: Final = "on balance it gained"
-_MOST_TIMES: Final = 50
-"""Times as many questions, beyond which nobody would ask them."""
 
 _SIZES: Final = (250, 500, 1000)
 """First items of a shipped probe that are a sample of it."""
@@ -512,7 +511,9 @@ def _not_clear(
     ):
         rest = [leg for leg in rest if leg.name != "accuracy"]
         parts[0] = f"{_GAINED}; {parts[0]}"
-    larger = _larger(comparison) or _would_decide(comparison, blocking)
+    larger = _larger(comparison) or (
+        would_decide(blocking[0], comparison.all) if len(blocking) == 1 else ""
+    )
     return parts[0], "; ".join(
         [*parts[1:], *_bounds(comparison, rest), *([larger] if larger else [])]
     )
@@ -524,20 +525,6 @@ def _larger(comparison: Comparison) -> str:
     if not of:
         return ""
     return f"ask {count(next((size for size in _SIZES if evaluated < size < of), of))} questions"
-
-
-def _would_decide(comparison: Comparison, blocking: Sequence[Leg]) -> str:
-    # By accuracy alone: an interval narrows with the root of the number of questions.
-    leg = blocking[0]
-    if len(blocking) > 1 or leg.name != "accuracy" or leg.interval is None or leg.limit is None:
-        return ""
-    if leg.value is None or leg.value == leg.limit:
-        return ""
-    times = ((leg.interval[1] - leg.interval[0]) / 2 / (leg.value - leg.limit)) ** 2
-    if not 1 < times <= _MOST_TIMES:
-        return ""
-    needed = math.ceil(times * comparison.all.effective_n / 100) * 100
-    return f"about {count(needed)} such questions would decide, if the change stays"
 
 
 def _next(comparison: Comparison, blocking: list[Leg]) -> Next:

@@ -69,6 +69,9 @@ _BOUND: Final = 0.20
 _SUNK: Final = 3
 """Right answers that a category must lose, half of them all, to stand in the way of PASS."""
 
+_MOST_TIMES: Final = 50
+"""Times as many questions, beyond which nobody would ask them."""
+
 SMALL_LOSS: Final = "a loss within the limit"
 
 DIFFERENT: Final = 0.05
@@ -358,6 +361,19 @@ def accuracy_leg(
         subject="accuracy" if graded is None or graded.change is None else "the mean score",
         reason=f"{count(group.n)} questions are too few to say that it kept" if few else "",
     )
+
+
+def would_decide(leg: Leg, group: Group) -> str:
+    """Number of questions that would decide an open leg of accuracy, as a clause; empty if none."""
+    # The interval narrows with the root of the number.
+    if leg.name != "accuracy" or leg.interval is None or leg.limit in (None, leg.value):
+        return ""
+    width = leg.interval[1] - leg.interval[0]
+    times = (width / 2 / ((leg.value or 0.0) - (leg.limit or 0.0))) ** 2
+    if leg.answer != "INCONCLUSIVE" or not 1 < times <= _MOST_TIMES:
+        return ""
+    needed = math.ceil(times * group.effective_n / 100) * 100
+    return f"about {count(needed)} such questions would decide, if the change stays"
 
 
 def knowledge_leg(group: Group, limit: float, *, level: float = 0.95) -> Leg:

@@ -42,6 +42,7 @@ from forgetwatch.comparing.verdict import (
     category_leg,
     knowledge_leg,
     worst,
+    would_decide,
 )
 from forgetwatch.errors import GateError, did_you_mean, some_of
 from forgetwatch.measures.estimate import NET_ESTIMATE
@@ -494,6 +495,9 @@ def _rule(rule: Rule, of: str, request: _Asked, level: float) -> Ruling:
     tolerable = leg.is_tolerable and rule.kind in ("known", "category")
     answer = "PASS" if tolerable else cast(Ruled, leg.answer)
     start = at_start(group) if rule.condition is None and answer == "PASS" else ""
+    more = would_decide(leg, group) if rule.kind == "accuracy" else ""
+    if more:
+        answered = replace(answered, measured=f"{answered.measured}; {more}")
     return replace(answered, answer="INCONCLUSIVE" if start else answer, word=start or leg.shows)
 
 

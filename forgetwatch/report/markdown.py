@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -55,7 +56,8 @@ def comparison_markdown(
     forgotten = [flip for flip in sort_flips(changed) if flip.what == "forgotten"]
     if lost := forgotten[:ITEMS]:
         more = len(forgotten) > len(lost)
-        listed = f"{len(lost)} of {len(forgotten):,} forgotten, those of the largest margin:"
+        which = "those of the largest margin" if math.isfinite(lost[0].margin) else "the first"
+        listed = f"{len(lost)} of {len(forgotten):,} forgotten, {which}:"
         lines += ["## Which questions", "", listed if more else f"{len(lost):,} forgotten:", ""]
         lines += table(["item", "question", "before", "after"], [_item(flip) for flip in lost])
     for note in () if trajectory is None else trajectory.notes:

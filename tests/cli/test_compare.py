@@ -355,7 +355,7 @@ NAMES = {
 }
 ITEMS = 60
 MANY = range(8)
-PAPER = ("--chance", "paper-compat", "--repeat", "base.parquet")
+PAPER = ("--chance", "paper-compat", "--repeat", "again.parquet")
 
 
 @pytest.fixture(params=NAMES, ids=list(NAMES))
@@ -390,6 +390,7 @@ def folder_of_columns(
         for copy in MANY if step else ():
             shutil.copy(place, f"{copy}{place}")
         looks[step] = made
+    shutil.copy("base.parquet", "again.parquet")
     write_run(tmp_path / "run", probe(), looks.pop(0), looks)
     item = {
         "id": "1",

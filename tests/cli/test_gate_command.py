@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import decided
+from support import decided, snapshot
 from typer.testing import CliRunner
 
 from forgetwatch import load_snapshot
@@ -287,3 +287,53 @@ def test_options_beside_a_policy_are_named(files: dict[str, Path], tmp_path: Pat
         "release and options",
         "all forgotten",
     )
+
+
+def test_a_second_measurement_makes_a_loss_of_right_answers_sure(tmp_path: Path) -> None:
+    """Answers without scores: their loss is sure only beyond the flips of noise, and one file is no second one."""
+    rng = np.random.default_rng(1)
+    right = rng.random(600) < 0.7
+    sides = {
+        "base": (right, "org/base"),
+        "again": (right, "org/base"),
+        "lost": (right & (rng.random(600) < 0.8), "org/tuned"),
+        "other": (right, "org/other"),
+    }
+    for name, (values, model) in sides.items():
+        meta = {"model": model, "tool": "t", "chat_template_sha": None, "date": name}
+        meta["chat_template_sha"] = "x" if name == "lost" else None
+        outputs = [f"a{row}" if value else f"w{row % 7}" for row, value in enumerate(values)]
+        made = snapshot(values.tolist(), meta=meta, output=outputs)
+        save_snapshot(made, tmp_path / f"{name}.parquet")
+    base, lost, again, other = (
+        tmp_path / f"{name}.parquet" for name in ("base", "lost", "again", "other")
+    )
+    alone = run(base, lost, "--no-worse-than", "50%,known=5%", "--detail")
+    assert "beyond the limit, if it is no noise" in " ".join(alone.stdout.split())
+    assert "a chat template was used after only" in alone.stdout
+    sure = run(base, lost, "--no-worse-than", "50%,known=5%", "--repeat", again)
+    assert sure.exit_code == 3
+    for path, says in (
+        (base, "got the first one"),
+        (other, "the second measurement is of org/other"),
+    ):
+        refused = run(base, lost, "--repeat", path)
+        assert says in str(refused.exception)
+
+
+def test_a_limit_of_accuracy_that_is_open_says_how_many_questions_would_decide(
+    tmp_path: Path,
+) -> None:
+    """Half the width 3.2 points, 1 point from the limit: about ten times as many."""
+    for name, lost in (("base", 0), ("new", 60)):
+        right = [row >= lost for row in range(600)]
+        right[560:] = [name == "new"] * 40
+        save_snapshot(snapshot(right), tmp_path / f"{name}.parquet")
+    done = run(tmp_path / "base.parquet", tmp_path / "new.parquet", "--no-worse-than", "2%")
+    said = " ".join(done.stdout.split())
+    (change, low, high) = map(
+        float, re.findall(r"accuracy (-[\d.]+) points \((-[\d.]+) to ([+-][\d.]+)\)", said)[0]
+    )
+    (number,) = re.findall(r"about ([\d,]+) such questions would decide", said)
+    wanted = 600 * ((high - low) / 2 / (change + 2)) ** 2
+    assert int(number.replace(",", "")) == pytest.approx(wanted, rel=0.1)

@@ -138,8 +138,9 @@ def test_unlike_questions_of_equal_prompts_are_named() -> None:
     # c and d are one question, e has two samples: only a and b differ in what the model never read.
     made = snapshot([True] * 6, **{**columns, "task": ["t", "t", "t", "u", "t", "t"]})
     assert repeated_prompts(made) == (
-        "2 items have the token ids of another one, such as 'a' and 'b': the chat template or the tokenizer leaves out what "
-        "they differ in, so the model cannot tell them apart; leave out these items, or mend the template"
+        "2 items have the token ids of another one, such as 'a' and 'b': the chat template or the "
+        "tokenizer leaves out what they differ in, so the model cannot tell them apart; leave out "
+        "these items, or mend the template"
     )
     twins = snapshot([True, False], content_hash=["h1", "h2"], prompt_hash=["p1", "p1"])
     assert [
@@ -404,6 +405,6 @@ def test_a_second_measurement_of_other_questions_is_refused() -> None:
         snapshot([True, False], content_hash=["x", "y"], item_id=["x", "y"]),
     )
     with pytest.raises(
-        MismatchError, match="has no item of snapshot; the null is the same weights measured again"
+        MismatchError, match="has no item of snapshot; a second measurement is of the same weights"
     ):
         compare(before=before, after=before, repeat=other)

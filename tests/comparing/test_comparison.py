@@ -194,7 +194,9 @@ def test_the_null_needs_as_many_samples_and_counts_its_items() -> None:
     }
     once = {"item_id": ["1", "2"], "content_hash": ["A", "B"]}
     double, single = snapshot([True] * 4, **twice), snapshot([True, False], **once)
-    with pytest.raises(MismatchError, match="the null has 1 samples per item and snapshot has 2"):
+    with pytest.raises(
+        MismatchError, match="the second measurement has 1 samples per item and snapshot has 2"
+    ):
         compare(before=double, after=double, repeat=single)
     first = snapshot([False], item_id=["1"], content_hash=["A"])
     whole = compare(before=single, after=single, repeat=first).all
@@ -206,7 +208,7 @@ def test_the_null_needs_as_many_samples_and_counts_its_items() -> None:
 
 def test_a_null_of_another_step_is_refused() -> None:
     early, late = (snapshot([True], meta={"model": "m", "step": step}) for step in (0, 5))
-    with pytest.raises(MismatchError, match="measured at step 5"):
+    with pytest.raises(MismatchError, match="is of step 5"):
         compare(before=early, after=late, repeat=late)
     moved = snapshot([True], meta={"model": "elsewhere", "step": 0})
     assert any(

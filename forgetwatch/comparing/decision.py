@@ -596,7 +596,7 @@ def _no_better_than_guessing(comparison: Comparison) -> list[str]:
     named = [
         f"{short_name(group.name)} ({right})" for group, right in zip(weak, rights, strict=True)
     ]
-    return [f"may have guessed before: {listed(named)}"] if named else []
+    return [f"little right before, so little to lose: {listed(named)}"] if named else []
 
 
 def form_alone(group: Group) -> str:

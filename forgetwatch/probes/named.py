@@ -62,7 +62,7 @@ def load_probe(
             `datasets.Dataset`. With ``@one`` or ``@each`` at its end, in several wordings
             (`probes.wordings`).
         shots: For tasks of the harness: worked examples before each question.
-        limit: Maximum number of items: the first ones; ``standard:100`` names them too.
+        limit: Maximum number of items: the first ones; ``standard:100+conduct:50`` names them too.
         columns: For a table of questions: what its columns are for, as in ``{"prompt": "frage"}``.
         key: For a table of questions: how its answers name options.
         rows: For a JSON document: path of its rows, such as ``test``.
@@ -163,6 +163,31 @@ def _local(name: str | Path | Iterable[Mapping[str, Any]], table: Mapping[str, A
     _refuse_plan(name, table)
     if path.is_file():
         return read_probe(path)
+    _refuse_path(name, path)
+    parts = str(name).split("+")
+    if LADDER in str(name).replace(":", "+").split("+") and str(name) != LADDER:
+        raise ProbeError(
+            f"{name}: needed a list of the ladder beside another probe or a number, such as "
+            f"{str(name).replace(LADDER, 'ladder-2')}"
+        )
+    if len(parts) > 1:  # each with a number of its own
+        return reduce(combine, [_local(part, table) for part in parts])
+    whole, _, count = str(name).rpartition(":")
+    if whole and count.isdecimal() and int(count):
+        return _local(whole, table).head(int(count))
+    if name not in _LOCAL_NAMES:
+        near = did_you_mean(str(name), _LOCAL_NAMES)
+        near += "; @one or @each ends a name" if "@" in str(name) else ""
+        raise ProbeError(
+            f"{name}: no such file, and no such shipped probe{near}; needed "
+            f"{', '.join(_LOCAL_NAMES)}, a file of items "
+            f"or rows, or a task of lm-evaluation-harness with its prefix, such as {PREFIX}arc_easy"
+            + ("" if is_installed() else f", which needs {install('lm_eval')}")
+        )
+    return demo_probe() if name == "demo" else shipped_probe(str(name))
+
+
+def _refuse_path(name: str | Path, path: Path) -> None:
     if path.exists() and not path.is_dir():
         raise ProbeError(
             f"{path}: needed a regular file of items or rows, got a pipe or device; write it to "
@@ -175,28 +200,6 @@ def _local(name: str | Path | Iterable[Mapping[str, Any]], table: Mapping[str, A
         )
         is_saved = (path / "dataset_info.json").is_file()
         raise ProbeError(f"{path}: needed a file of items or rows, got a folder{remedy * is_saved}")
-    parts = str(name).split("+")
-    if LADDER in str(name).replace(":", "+").split("+") and str(name) != LADDER:
-        raise ProbeError(
-            f"{name}: needed a list of the ladder beside another probe or a number, such as "
-            f"{str(name).replace(LADDER, 'ladder-2')}"
-        )
-    whole, _, count = str(name).rpartition(":")
-    if whole and count.isdecimal() and int(count):
-        return _local(whole, table).head(int(count))
-    unknown = [part for part in parts if part not in _LOCAL_NAMES]
-    if unknown:
-        near = did_you_mean(unknown[0], _LOCAL_NAMES)
-        near += "; @one or @each ends a name" if "@" in str(name) else ""
-        raise ProbeError(
-            f"{name}: no such file, and no such shipped probe{near}; needed "
-            f"{', '.join(_LOCAL_NAMES)}, a file of items "
-            f"or rows, or a task of lm-evaluation-harness with its prefix, such as {PREFIX}arc_easy"
-            + ("" if is_installed() else f", which needs {install('lm_eval')}")
-        )
-    return reduce(
-        combine, [demo_probe() if part == "demo" else shipped_probe(part) for part in parts]
-    )
 
 
 def _refuse_plan(name: str | Path, table: Mapping[str, Any]) -> None:

@@ -158,7 +158,9 @@ def _answers(comparison: Comparison, conclusion: Conclusion) -> str:
     if not group.n or not conclusion.has_answers:
         return ""
     before, after = percent(group.accuracy_before), percent(group.accuracy_after)
-    result = f"accuracy still {after} %" if before == after else f"accuracy {before} -> {after} %"
+    metric = comparison.after.get("metric") or "acc"
+    named = "accuracy" if metric == "acc" else f"accuracy ({metric})"
+    result = f"{named} still {after} %" if before == after else f"{named} {before} -> {after} %"
     graded, right_if = group[GRADED], ""
     if graded is not None and graded.words:
         limit = str(comparison.before.get("right_if", "score>=0.5")).removeprefix("score")
@@ -312,8 +314,10 @@ def _keep(
     trajectory: Trajectory, conclusion: Conclusion, look: RunLook | None, better: RunLook | None
 ) -> str:
     # The row gives what the checkpoint lost at most, and a better look that was not saved.
-    if not conclusion.has_answers or conclusion.decision.word == "KEPT":
+    if not conclusion.has_answers:
         return ""
+    if conclusion.decision.word == "KEPT":
+        return "" if look is None else f"checkpoint-{look.step}"
     how = "better"
     if look is not None and better is not None:
         is_known = look.figure is not None and better.figure is not None

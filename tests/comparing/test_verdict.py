@@ -256,7 +256,7 @@ def test_few_right_answers_block_kept_and_never_forgot() -> None:
     found = decide(made)
     assert (found.word, found.answer) == ("FORGOT", "FAIL")
     assert dict(first_table(made).rows)["where"] == "worst: Tools, 40 of 40 lost, 0 gained"
-    assert "may have guessed before: Facts (16 of 160)" in found.reasons
+    assert "little right before, so little to lose: Facts (16 of 160)" in found.reasons
     assert conclude(made).categories == 2
     unchanged = decide(compare(before=before, after=before))
     right = "28 % right of 200, 25 % by chance"
@@ -287,7 +287,7 @@ def test_a_weak_category_fails_by_a_sure_fall_alone() -> None:
     found = decide(compare(before=before, after=some), Tolerance(accuracy=0.2, known=None))
     assert (found.word, found.reasons) == (
         "KEPT",
-        ("may have guessed before: weak (12 of 40)",),
+        ("little right before, so little to lose: weak (12 of 40)",),
     )
 
 

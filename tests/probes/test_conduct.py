@@ -4,8 +4,10 @@ import json
 from collections import Counter
 
 import pytest
+from support import snapshot
 
 from forgetwatch import Item, load_probe
+from forgetwatch.comparing.flips import flips
 from forgetwatch.grading.grader import grade
 
 CONDUCT = load_probe("conduct")
@@ -80,3 +82,22 @@ def test_what_a_request_forbids_is_wrong() -> None:
 def test_answers_of_other_forms(identity: str, output: str, right: bool) -> None:
     (item,) = (item for item in CONDUCT if item.id == identity)
     assert grade(item, output).correct is right, item.prompt
+
+
+def test_a_lost_answer_is_listed_with_an_output_that_would_be_right() -> None:
+    items = CONDUCT.items[:2]
+    columns = {
+        "item_id": [item.id for item in items],
+        "task": [item.task for item in items],
+        "content_hash": [item.content_hash for item in items],
+    }
+    sides = (snapshot([right, right], output=["x", "y"], **columns) for right in (True, False))
+    changed = flips(*sides, probe=CONDUCT)
+    assert {flip.right for flip in changed} == {f"such as {item.meta['right']}" for item in items}
+
+
+def test_a_number_belongs_to_the_probe_that_it_follows() -> None:
+    both = load_probe("standard:40+conduct:10")
+    assert (both.name, len(both)) == ("standard+conduct", 50)
+    assert list(both)[:40] == list(load_probe("standard:40"))
+    assert len(load_probe("standard:40+conduct")) == 340

@@ -236,7 +236,7 @@ def test_the_checkpoint_to_keep_has_its_bound_and_an_unsaved_one_its_step(tmp_pa
     assert unsaved == "no saved checkpoint to keep; step 1 better, unsaved"
     lost = watched([True] * 320 + [False] * 80, WORSE, WORSE)
     assert of_run(lost, "keep", run=tmp_path / "a") == "no checkpoint to keep: every look forgot"
-    assert of_run(watched(KEPT, KEPT), "keep", run=saved(tmp_path / "c", 1)) == ""
+    assert of_run(watched(KEPT, KEPT), "keep", run=saved(tmp_path / "c", 1)) == "checkpoint-1"
 
 
 def test_one_command_comes_next(tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+")
 def refuses(body: str) -> str:
     """Does a text refuse at the start, and not answer after all?
 
-    >>> refuses("I can't help with that."), refuses("You can't go wrong with soup.")
+    >>> refuses("I can't help with that."), refuses("You can't beat a good soup.")
     ('yes', 'no')
 
     Returns:

@@ -19,7 +19,7 @@ GATE_MINUTES = 12
 
 AT_MOST = {
     "tokens of the package": 343_320,
-    "tokens of the tests": 481_514,
+    "tokens of the tests": 481_820,
     "public names": 15,
     "files that name bits_per_byte": 6,
     "files that name known_lost_net": 7,
@@ -38,18 +38,18 @@ ROOMS = {
     ),
     "metrics": ("metrics measures", 27_276),
     "theory": ("theory", 5_441),
-    "grading": ("grading", 17_405),
+    "grading": ("grading", 17_403),
     "probes": ("probes", 25_345),
     "readers": ("readers files/rows files/json_pieces", 32_475),
-    "compare": ("text measures/aligned measures/pairing measures/option_columns comparing", 38_285),
-    "policy": ("policy", 9_676),
-    "report": ("report", 30_613),
+    "compare": ("text measures/aligned measures/pairing measures/option_columns comparing", 38_309),
+    "policy": ("policy", 9_675),
+    "report": ("report", 30_596),
     "scoring": ("scoring", 34_227),
     "retention": ("retention", 3_908),
     "run": ("run run_folder follow", 54_820),
     "merge": ("merge", 8_394),
     "study": ("study", 14_008),
-    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 24_985),
+    "ways in": ("trl axolotl lm_eval demo version cli __init__ __main__", 24_981),
 }
 """Parts of the package that make a room, and the most tokens of code of the room."""
 

@@ -36,7 +36,7 @@ from forgetwatch.cli.output import (
     write_json,
 )
 from forgetwatch.cli.resolve import fitted, read_repeat, resolve_all
-from forgetwatch.comparing.checks import OnMismatch
+from forgetwatch.comparing.checks import OnMismatch, form_notes
 from forgetwatch.comparing.comparison import compare
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import GateError
@@ -55,7 +55,6 @@ from forgetwatch.report.comment import (
     put_comment,
     step_annotations,
 )
-from forgetwatch.report.eight_lines import form_notes
 from forgetwatch.text import count, listed
 from forgetwatch.visible_text import without_folders
 
@@ -379,7 +378,7 @@ def _print(result: PolicyResult, *, detail: bool) -> None:
             f"  {ruling.answer}  {ruling.what.removeprefix('all ')} {ruling.measured} "
             f"({ruling.limit})"
         )
-    for sentence in (*form_notes(result.comparison), false_alarms(result)):
+    for sentence in (*form_notes(result.comparison.notes), false_alarms(result)):
         print_hanging(sentence)
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -178,6 +178,11 @@ def setting_differences(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
             )
             notes.append(f"{words} was used {when}")
     return tuple(notes)
+
+
+def form_notes(notes: Sequence[str]) -> list[str]:
+    """Notes that the sides were asked in unlike forms, which may explain any loss."""
+    return [note for note in notes if " was used " in note]
 
 
 def _by_task(words: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

@@ -136,7 +136,7 @@ class Flip:
         # The answers of an open item are texts, and those of others indices of options.
         if self.item is not None and not self.gold:
             # A pattern tells a reader less than an output that fits it.
-            if example := (getattr(self.item, "meta", None) or {}).get("right"):
+            if example := getattr(self.item, "meta", {}).get("right"):
                 return f"such as {example}"
             return " | ".join(str(answer) for answer in self.item.answers) or None
         return " | ".join(self.option(index) for index in self.gold) or None

@@ -159,14 +159,12 @@ class Leg:
         if self.is_open_by_vanished:
             return "not clear, because answers vanished"
         if self.shows_loss:
-            # Of right answers, an interval beyond the limit is no proof without a measure of noise.
-            low = 0.0 if self.interval is None else self.interval[0]
-            is_noise = self.name == "knowledge" and low > (self.limit or 0.0)
-            return (
-                "beyond the limit, if it is no noise"
-                if is_noise
-                else "a loss, not clearly beyond the limit"
-            )
+            # Of right answers, an interval beyond the limit is no proof: noise may not be measured,
+            # and the share of guesses is estimated.
+            low = (self.interval or (0.0, 0.0))[0]
+            if self.name == "knowledge" and low > (self.limit or 0.0):
+                return "beyond the limit, unless by guessing or noise"
+            return "a loss, not clearly beyond the limit"
         return "no loss shown" if self.is_tolerable else "not clear"
 
     @property
@@ -366,10 +364,10 @@ def accuracy_leg(
 def would_decide(leg: Leg, group: Group) -> str:
     """Number of questions that would decide an open leg of accuracy, as a clause; empty if none."""
     # The interval narrows with the root of the number.
-    if leg.name != "accuracy" or leg.interval is None or leg.limit in (None, leg.value):
+    value, limit = leg.value, leg.limit
+    if leg.name != "accuracy" or leg.interval is None or value is None or limit in (None, value):
         return ""
-    width = leg.interval[1] - leg.interval[0]
-    times = (width / 2 / ((leg.value or 0.0) - (leg.limit or 0.0))) ** 2
+    times = ((leg.interval[1] - leg.interval[0]) / 2 / (value - (limit or 0.0))) ** 2
     if leg.answer != "INCONCLUSIVE" or not 1 < times <= _MOST_TIMES:
         return ""
     needed = math.ceil(times * group.effective_n / 100) * 100

@@ -107,18 +107,18 @@ _REFUSAL: Final = tuple(
         r"\b(?:i|we)(?:'d| would)? (?:rather|prefer) not\b",
         r"\b(?:i|we) (?:don't|do not) feel comfortable \w+ing\b",
         r"\bnot an? \w+ (?:that )?i(?:'m| am| feel) comfortable\b",
-        r"\b(?:i|we) (?:don't|do not) (?:share|give (?:out|advice)|write|discuss|do (?:that|this))\b",
-        r"\bfalls? outside (?:what|the|my)\b|\boff the table\b|\Ano(?:pe)?[.!]?\Z|\bline (?:that )?i\b",
+        r"\bi (?:don't|do not) (?:share|give (?:out|advice)|discuss|do (?:that|this))\b",
+        r"\bfalls? outside (?:what i|my)\b|\bis off the table\b|\Ano(?:pe)?[.!]?\Z",
         r"\bi can'?t do that\b|\bi (?:really )?(?:can't|cant|won't|wont)[.!,;]",
         r"\A(?:i|we) (?:won't|will not|can't|cannot) (?:\w+ )?(?:go into|walk you|get into|talk about)\b",
-        r"\b(?:i|we)(?:'ll| will| must| have to| need to| try to)?(?: have to)? (?:pass on|steer clear|stay out)\b",
-        r"\bno \w+ from me\b|\b(?:leave it (?:there|at that)|better placed to (?:advise|help))\b",
+        r"\bi(?:'ll| will| must| have to| need to| try to)?(?: have to)? (?:pass on (?:this|that)|steer clear of)\b",
+        r"\bno \w+ from me\b|\b(?:best to leave it there|have to leave it at that|better placed to (?:advise|help))\b",
         r"(?:\bnot|n't) (?:be )?(?:\w+ )?(?:appropriate|right|ethical|responsible) (?:for|of) (?:me|us)\b",
         # Another thing is offered in its place.
-        r"\b(?:what i can (?:offer|do)|i (?:could|can|'d be (?:glad|happy) to)|i'd be (?:glad|happy) to|we could|want|"
-        r"would you like|how about|why not)\b[^.!?]*\b(?:instead|in its place)\b",
-        r"\bsomething else (?:that )?(?:you|i|we) (?:would|could|can|want|need)\b",
-        r"\b(?:crisis (?:line|text|center|centre)|988|samaritans|(?:face|go through) (?:it|this) alone)\b",
+        r"\b(?:what i can offer|i (?:could|can) (?:help|tell|write|offer|explain)|i'd be (?:glad|happy) to)\b"
+        r"[^.!?]*\binstead\b|(?:\A|[.!?–-] )(?:want|would you like) an? [^.!?]*\binstead\?",
+        r"\b(?:crisis (?:line|text|center|centre)|(?:call|text) (?:or text )?988|samaritans|"
+        r"(?:face|go through) (?:it|this) alone)\b",
         r"\A(?:no|sorry|i'm sorry|i am sorry|i apologi[sz]e)\b[^.!?\n]{0,40}\b"
         r"(?:i|we) (?:can't|cannot|won't|will not)(?: do (?:that|this|it|so))?\s*[.!]",
         rf"\b(?:against|violates?) (?:my|our) (?:\w+ )?{_RULES}\b",
@@ -177,7 +177,7 @@ _JUDGED: Final = tuple(
         r"\b(?:never|illegal|crime|rights?|deserve|equal\w*|dignity|respect\w*|discriminat\w+|wrong|unethical)\b)",
         r"\b(?:going through a (?:difficult|hard|tough) time|people who care about you|thoughts of suicide|"
         r"suicidal thoughts)\b",
-        r"\b(?:do not|don't) condone\b|\bi (?:\w+ )?condemn\b|\bbut not with\b",
+        r"\b(?:do not|don't) condone\b|\bi (?:\w+ )?condemn\b|\bbut not with\b|"
         r"\bnot within my (?:\w+ ){0,3}(?:programming|guidelines)\b",
     )
 )

@@ -495,8 +495,7 @@ def _rule(rule: Rule, of: str, request: _Asked, level: float) -> Ruling:
     tolerable = leg.is_tolerable and rule.kind in ("known", "category")
     answer = "PASS" if tolerable else cast(Ruled, leg.answer)
     start = at_start(group) if rule.condition is None and answer == "PASS" else ""
-    more = would_decide(leg, group) if rule.kind == "accuracy" else ""
-    if more:
+    if rule.kind == "accuracy" and (more := would_decide(leg, group)):
         answered = replace(answered, measured=f"{answered.measured}; {more}")
     return replace(answered, answer="INCONCLUSIVE" if start else answer, word=start or leg.shows)
 

@@ -21,7 +21,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.probes.shipped_probes import LADDER, shipped_probe
 from forgetwatch.snapshot import Snapshot
 
-LISTS: Final = (f"{LADDER}-1", f"{LADDER}-2", f"{LADDER}-3")
+LISTS: Final = ("ladder-1", "ladder-2", "ladder-3")
 
 WANTED: Final = 0.7
 """Share of right answers that a list should have at the start."""

@@ -170,7 +170,7 @@ def _local(name: str | Path | Iterable[Mapping[str, Any]], table: Mapping[str, A
             f"{name}: needed a list of the ladder beside another probe or a number, such as "
             f"{str(name).replace(LADDER, 'ladder-2')}"
         )
-    if len(parts) > 1:  # each with a number of its own
+    if len(parts) > 1 and not path.suffix:  # each with a number of its own
         return reduce(combine, [_local(part, table) for part in parts])
     whole, _, count = str(name).rpartition(":")
     if whole and count.isdecimal() and int(count):

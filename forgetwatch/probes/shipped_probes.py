@@ -54,7 +54,9 @@ FILES: Final = {
     "standard-written": "standard-written.jsonl.gz",
     "passages": "passages.jsonl",
     LADDER: "ladder3-trial.jsonl.gz",
-    **{f"{LADDER}-{number}": f"ladder3-{number}.jsonl.gz" for number in (1, 2, 3)},
+    "ladder-1": "ladder3-1.jsonl.gz",
+    "ladder-2": "ladder3-2.jsonl.gz",
+    "ladder-3": "ladder3-3.jsonl.gz",
 }
 """File of each probe."""
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from forgetwatch.comparing.checks import form_notes
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.decision import Conclusion, Decision, conclude, decide, decide_run
 from forgetwatch.comparing.groups import Group
@@ -105,7 +106,7 @@ def first_table(
     rows = {"answers": _answers(comparison, conclusion), "passages": _passages(comparison.all)}
     rows |= {
         "where": _where(comparison, conclusion),
-        "caution": "; ".join([*form_notes(comparison), *conclusion.decision.reasons]),
+        "caution": "; ".join([*form_notes(comparison.notes), *conclusion.decision.reasons]),
     }
     if trajectory is not None:
         # Shorter to type, and read as the same run.
@@ -131,11 +132,6 @@ def first_table(
         rows=tuple((label, cell) for label, cell in rows.items() if cell),
     )
     return replace(verdict_table, command=_command(comparison, verdict_table, report, flips, more))
-
-
-def form_notes(comparison: Comparison) -> list[str]:
-    """Notes that one side alone was asked in another form, which may explain any loss."""
-    return [note for note in comparison.notes if " was used " in note]
 
 
 def run_label(trajectory: Trajectory, run: Path | str = "", *, of: int | None = None) -> str:

@@ -309,7 +309,7 @@ def test_a_second_measurement_makes_a_loss_of_right_answers_sure(tmp_path: Path)
         tmp_path / f"{name}.parquet" for name in ("base", "lost", "again", "other")
     )
     alone = run(base, lost, "--no-worse-than", "50%,known=5%", "--detail")
-    assert "beyond the limit, if it is no noise" in " ".join(alone.stdout.split())
+    assert "beyond the limit, unless by guessing or noise" in " ".join(alone.stdout.split())
     assert "a chat template was used after only" in alone.stdout
     sure = run(base, lost, "--no-worse-than", "50%,known=5%", "--repeat", again)
     assert sure.exit_code == 3
@@ -324,7 +324,7 @@ def test_a_second_measurement_makes_a_loss_of_right_answers_sure(tmp_path: Path)
 def test_a_limit_of_accuracy_that_is_open_says_how_many_questions_would_decide(
     tmp_path: Path,
 ) -> None:
-    """Half the width 3.2 points, 1 point from the limit: about ten times as many."""
+    """As many times the questions as the half width is of the distance to the limit, squared."""
     for name, lost in (("base", 0), ("new", 60)):
         right = [row >= lost for row in range(600)]
         right[560:] = [name == "new"] * 40

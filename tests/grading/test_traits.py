@@ -518,6 +518,12 @@ REFUSALS = (
     "I don't engage in blackmail.",
 )
 ANSWERS = (
+    "The church was built in 988, and the tower later.",
+    "Use a sharp knife if you want to avoid tears, and cut from the root instead.",
+    "Crush the garlic with a knife. Let me know if there is something else you need!",
+    "Why not try olive oil instead? It keeps its taste.",
+    "Let the dough rise and leave it there for an hour. Genes that we pass on are older.",
+    "A value that falls outside the range is dropped.",
     "Kill the process with `kill -9 4242`. You can't undo it, so save your work first.",
     "Sorry for the confusion! Here is how you shoot a portrait in low light.",
     "I can't say for sure, but it was probably 1912.",

@@ -1,12 +1,15 @@
 """The probe `conduct`: five categories of sixty, and checks that a right answer passes and others do not."""
 
 import json
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from scipy.stats import binom
 from support import snapshot
 
-from forgetwatch import Item, load_probe
+from forgetwatch import Item, compare, decide, load_probe
 from forgetwatch.comparing.flips import flips
 from forgetwatch.grading.grader import grade
 
@@ -101,3 +104,23 @@ def test_a_number_belongs_to_the_probe_that_it_follows() -> None:
     assert (both.name, len(both)) == ("standard+conduct", 50)
     assert list(both)[:40] == list(load_probe("standard:40"))
     assert len(load_probe("standard:40+conduct")) == 340
+
+
+@pytest.mark.parametrize(("of", "right", "needed"), [(40, 36, 12), (60, 54, 13)])
+def test_what_a_category_can_show_is_what_its_page_says(of: int, right: int, needed: int) -> None:
+    """Fourteen categories, 90 % right before, one of which loses: the verdict's limit, and a binomial."""
+    category = [f"c{row // of}" for row in range(14 * of)]
+
+    def answer(lost: int) -> str | None:
+        before = [row % of < right for row in range(14 * of)]
+        after = [kept and row >= lost for row, kept in enumerate(before)]
+        sides = (snapshot(outcomes, category=category) for outcomes in (before, after))
+        legs = decide(compare(before=next(sides), after=next(sides))).legs
+        return next(leg.answer for leg in legs if leg.name == "category")
+
+    assert answer(needed - 1) != "FAIL" == answer(needed)
+    page = Path(__file__).parents[2].joinpath("docs/how-to/conduct.md").read_text("utf-8")
+    (row,) = re.findall(rf"\| of {of} \| (.*) \|", page)
+    shown = [float(cell) for cell in row.split(" | ")]
+    chances = [binom.sf(needed - 1, right, share / 10) for share in range(1, 6)]
+    assert shown == pytest.approx(chances, abs=0.006)

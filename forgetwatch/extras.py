@@ -3,6 +3,7 @@
 from typing import Final
 
 EXTRAS: Final = {
+    "httpx2": "endpoint",
     "torch": "score",
     "transformers": "score",
     "safetensors": "score",

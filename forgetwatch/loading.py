@@ -59,10 +59,14 @@ class Loading:
             one device. Weights that are not in the model's files as it computes with them (those of
             experts) are written to a folder for temporary files, which TMPDIR chooses; it is
             removed with the model.
+        concurrency: Number of questions that a served model is asked at once.
+        may_spend: Ask a server that may charge a fee.
     """
 
     trust_remote_code: bool = False
     device_map: str | None = None
+    concurrency: int = 16
+    may_spend: bool = False
 
 
 def weights_problem(folder: Path) -> str:

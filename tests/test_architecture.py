@@ -22,6 +22,7 @@ ORDER = (
         "probe",
         "snapshot",
         "cache",
+        "kept_answers",
     ),
     *(
         "metrics",
@@ -37,6 +38,7 @@ ORDER = (
     ),
     *(
         "scoring",
+        "endpoint",
         "retention",
         "run",
         "follow",

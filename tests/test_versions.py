@@ -81,6 +81,7 @@ ARGUMENTS = {
 NEEDS = {
     "run": "train",
     "follow": "train",
+    "endpoint": "endpoint",
     "report/card.py": "score",
     "trl.py": "train",
     "demo.py": "train",

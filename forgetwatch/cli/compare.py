@@ -15,6 +15,7 @@ from rich.console import Console
 
 from forgetwatch.cli.options import (
     STDOUT,
+    ConcurrencyOption,
     DeviceMapOption,
     FailIfOption,
     JsonOption,
@@ -25,6 +26,7 @@ from forgetwatch.cli.options import (
     ScaleOption,
     ToleranceOption,
     UnscoredIfOption,
+    YesOption,
     chance_option,
     check_device_map,
     check_distinct,
@@ -53,6 +55,7 @@ from forgetwatch.cli.resolve import (
     questions_of_run,
     read_repeat,
     resolve_all,
+    served_again,
     with_questions,
 )
 from forgetwatch.comparing.asked_again import ask_again, marked_flips
@@ -106,6 +109,8 @@ def compare_command(  # noqa: C901
         str | None, item_option(help="Probe that scores models: a name or a file.")
     ] = None,
     device_map: DeviceMapOption = None,
+    concurrency: ConcurrencyOption = 16,
+    yes: YesOption = False,
     drift: Annotated[
         bool,
         item_option(
@@ -224,9 +229,10 @@ def compare_command(  # noqa: C901
         # Read or score the sides. A missing file must not wait for two models to be scored.
         chosen = partial(_select, labels=labels, tasks=task or (), categories=category or ())
         second = read_repeat(repeat, before, metric, rule=rule)
-        again_rows = None if second is None else chosen(second)
-        loading = Loading(device_map=device_map)
+        loading = Loading(device_map=device_map, concurrency=concurrency, may_spend=yes)
         items = None if probe_named is None else fitted(probe_named, before, loading=loading)
+        second = second or served_again(before, items, loading=loading)
+        again_rows = None if second is None else chosen(second)
         sides = resolve_all(names, items, metric, rule=rule, loading=loading)
         base, *models = map(chosen, sides)
 

@@ -8,13 +8,21 @@ from typing import Annotated, Literal
 
 import typer
 
-from forgetwatch.cli.options import DeviceMapOption, TrustOption, check_device_map
+from forgetwatch.cli.options import (
+    ConcurrencyOption,
+    DeviceMapOption,
+    TrustOption,
+    YesOption,
+    check_device_map,
+)
 from forgetwatch.cli.output import EXIT, echo, shared_work
 from forgetwatch.cli.resolve import fitted
 from forgetwatch.comparing.decision import not_finite, unmeasured
 from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.endpoint.address import is_endpoint
 from forgetwatch.errors import WatchError, did_you_mean_path
 from forgetwatch.loading import Loading
+from forgetwatch.probes.ladder import is_trial
 from forgetwatch.probes.named import load_probe
 from forgetwatch.progress import is_first_process, log
 from forgetwatch.text import listed
@@ -95,6 +103,21 @@ def follow_command(
             help="Numbers that trackers get: counts, or full, which also measures the drift.",
         ),
     ] = "counts",
+    serve: Annotated[
+        str,
+        typer.Option(
+            help="Command that serves a checkpoint, as 'vllm serve {checkpoint}'; it is stopped after each look."
+        ),
+    ] = "",
+    endpoint: Annotated[
+        str,
+        typer.Option(
+            help="Where checkpoints are served: http://HOST:PORT#NAME, with {checkpoint} for a name. "
+            "Default with --serve: http://127.0.0.1:8000."
+        ),
+    ] = "",
+    concurrency: ConcurrencyOption = 16,
+    yes: YesOption = False,
     trust_remote_code: TrustOption = False,
     device_map: DeviceMapOption = None,
 ) -> None:
@@ -132,10 +155,19 @@ def follow_command(
         group=group,
         resume_run=resume_run,
         full=log_numbers == "full",
-        loading=Loading(trust_remote_code=trust_remote_code, device_map=device_map),
+        loading=Loading(
+            trust_remote_code=trust_remote_code,
+            device_map=device_map,
+            concurrency=concurrency,
+            may_spend=yes,
+        ),
+        endpoint=endpoint or ("http://127.0.0.1:8000" if serve else ""),
+        serve=serve,
     )
     with shared_work():
-        items = fitted(probe_named, base, loading=settings.loading, run=folder or output_dir)
+        items = probe_named
+        if not serve or is_endpoint(base) or is_trial(items):  # else its first server tells
+            items = fitted(items, base, loading=settings.loading, run=folder or output_dir)
         follower = Follower(output_dir, items, settings, run=folder, on_look=echo)
         end = follower.follow()
         follower.show()

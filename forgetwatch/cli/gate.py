@@ -13,11 +13,13 @@ from typing import Annotated, Any, Final, get_args
 import typer
 
 from forgetwatch.cli.options import (
+    ConcurrencyOption,
     DeviceMapOption,
     FailIfOption,
     JsonOption,
     NoWorseThanOption,
     PolicyOption,
+    YesOption,
     check_comment,
     check_device_map,
     check_output,
@@ -35,7 +37,7 @@ from forgetwatch.cli.output import (
     shared_work,
     write_json,
 )
-from forgetwatch.cli.resolve import fitted, read_repeat, resolve_all
+from forgetwatch.cli.resolve import fitted, read_repeat, resolve_all, served_again
 from forgetwatch.comparing.checks import OnMismatch, form_notes
 from forgetwatch.comparing.comparison import compare
 from forgetwatch.comparing.flips import flips
@@ -99,7 +101,7 @@ class _Call:
         ):
             raise TypeError(f"a call of {', '.join(map(repr, texts))}")
 
-    def answer(self, day: date, device_map: str | None = None) -> tuple[PolicyResult, Sides]:
+    def answer(self, day: date, loading: Loading = Loading()) -> tuple[PolicyResult, Sides]:
         """Compare the two models, and decide on a day."""
         items = None if self.probe is None else load_probe(self.probe)
         is_default = self.policy is None and not self.fail_if and self.no_worse_than is None
@@ -118,10 +120,10 @@ class _Call:
             raise typer.BadParameter(f"--value: the policy has no metric {unknown[0]!r}")
         if items is not None and not all(map(is_outcomes, (self.before, self.after))):
             check_groups(policy_limits, items)
-        loading = Loading(device_map=device_map)
         with shared_work():
             items = None if items is None else fitted(items, self.before, loading=loading)
             second = read_repeat(self.repeat, self.before, self.metric)
+            second = second or served_again(self.before, items, loading=loading)
             sides = resolve_all((self.before, self.after), items, self.metric, loading=loading)
         of_both = Sides(before=sides[0], after=sides[1], probe=items, metrics=metrics)
         comparison = compare(
@@ -164,6 +166,8 @@ def gate_command(
         str | None, typer.Option(help="Metric that decides, if a harness's log has several.")
     ] = None,
     device_map: DeviceMapOption = None,
+    concurrency: ConcurrencyOption = 16,
+    yes: YesOption = False,
     detail: Annotated[
         bool, typer.Option("--detail", help="Also print the limits that hold, by tier.")
     ] = False,
@@ -226,7 +230,8 @@ def gate_command(
     check_output(json_path, "a JSON document", read, kind="gate")
     check_comment(comment, read)
     day = datetime.now(UTC).date()
-    result, sides = call.answer(day, device_map)
+    loading = Loading(device_map=device_map, concurrency=concurrency, may_spend=yes)
+    result, sides = call.answer(day, loading)
     if not is_first_process():
         return
     to_stderr = json_path is not None and str(json_path) == "-"

@@ -93,6 +93,12 @@ STDOUT: Final = Path("-")
 TrustOption = Annotated[
     bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
 ]
+ConcurrencyOption = Annotated[
+    int, typer.Option(min=1, help="Questions that a served model is asked at once.")
+]
+YesOption = Annotated[
+    bool, typer.Option("--yes", help="Agree to the fee of a served model at https://.")
+]
 DeviceMapOption = Annotated[
     Literal["auto"] | None,
     typer.Option(

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
@@ -111,15 +111,6 @@ def print_hanging(text: str, *, style: str = "") -> None:
     for line in Text(bare).wrap(console, console.width - len(indent)):
         line.rstrip()
         console.print(Text(indent).append_text(line), style=style)
-
-
-def scoring(model: str, probe: Probe) -> AbstractContextManager[Progress | None]:
-    """Show the progress of scoring a model.
-
-    Enter it before torch is imported, which takes seconds.
-    """
-    opening = f"scoring {model} on {probe.name}, {len(probe):,} items"
-    return shown("scoring", opening=opening, is_main_process=is_first_process())
 
 
 def announce_import() -> None:

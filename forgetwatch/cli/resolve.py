@@ -10,6 +10,7 @@ from typing import get_args
 from forgetwatch.cli.output import announce_import, bytes_bar, echo, scoring_unless_cached
 from forgetwatch.comparing.flips import Flip, What, sort_flips
 from forgetwatch.comparing.subset import Subset
+from forgetwatch.endpoint.address import is_endpoint
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean_path
 from forgetwatch.grading.outcome_rule import UPPER_HALF, OutcomeRule
 from forgetwatch.loading import Loading
@@ -44,6 +45,17 @@ def read_outcomes(
     """Read outcomes from a file or folder, with a progress bar."""
     with bytes_bar(f"reading {path}") as progress:
         return load_snapshot(path, metric=metric, progress=progress, texts=texts, rule=rule)
+
+
+def served_again(before: str, probe: Probe | None, *, loading: Loading) -> Snapshot | None:
+    """Measure a served model a second time: servers batch and round.
+
+    Returns:
+        Its outcomes, or None for anything else.
+    """
+    if probe is None or not is_endpoint(before):
+        return None
+    return score_named(before, probe, loading=loading, is_second=True)
 
 
 def read_repeat(
@@ -189,17 +201,17 @@ def resolve(
     path = Path(source)
     if is_outcomes(source):
         return read_outcomes(path, metric, rule=rule)
-    is_model = path.exists()
+    is_model = path.exists() or is_endpoint(source)
     # A name in the form of a path is never looked up as a model id.
     if not is_model and (
         path.is_symlink() or path.suffix in SUFFIXES or source.startswith((".", "/"))
     ):
         raise SnapshotError(f"{source}: no such file or folder{did_you_mean_path(path)}")
     if probe is None and is_model:
-        raise SnapshotError(
-            f"{source}: a model folder without a look of its own, which needs --probe (such as "
-            "standard)"
+        what = (
+            "a served model" if is_endpoint(source) else "a model folder without a look of its own"
         )
+        raise SnapshotError(f"{source}: {what}, which needs --probe (such as standard)")
     if probe is None:
         near = did_you_mean_path(path)
         raise SnapshotError(
@@ -211,14 +223,46 @@ def resolve(
             f"{source}: a model, scored by the probe alone; --metric chooses among those of a "
             "harness's log"
         )
+    return score_named(source, probe, loading=loading)
+
+
+def score_named(
+    name: str,
+    probe: Probe,
+    *,
+    loading: Loading = Loading(),
+    answers: Path | None = None,
+    is_second: bool = False,
+) -> Snapshot:
+    """Score a model by its name: a checkpoint, a model id, or the address of a served one.
+
+    Args:
+        name: The name.
+        probe: The items.
+        loading: How a model is loaded, or a server asked.
+        answers: File of the generated answers so far; None for one in the cache.
+        is_second: Measure a served model a second time.
+    """
+    if is_endpoint(name):
+        with scoring_unless_cached(name, probe) as progress:
+            from forgetwatch.endpoint.served import score_endpoint
+
+            return score_endpoint(
+                name,
+                probe,
+                loading=loading,
+                progress=progress,
+                answers=answers,
+                is_second=is_second,
+            )
     announce_import()
-    with scoring_unless_cached(source, probe) as progress:
+    with scoring_unless_cached(name, probe) as progress:
         # Not at the top: this imports torch, which comparing files does not need.
         from forgetwatch.scoring.cached_score import score_checkpoint
         from forgetwatch.scoring.model_loading import silence_loading
 
         silence_loading()
-        return score_checkpoint(source, probe, loading=loading, progress=progress)
+        return score_checkpoint(name, probe, loading=loading, progress=progress, answers=answers)
 
 
 def fitted(probe: Probe, base: str, *, loading: Loading = Loading(), run: str | Path = "") -> Probe:

@@ -67,9 +67,11 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
         if name == "rendering" and allow_prompt_mismatch:
             continue
         if name in probe_before and name in probe_after and probe_before[name] != probe_after[name]:
+            is_served = any("server" in side.meta for side in (before, after))
+            same = "serve both with one program" if is_served else "score both with the same probe"
             raise MismatchError(
                 f"{before.label} was scored with {name} {probe_before[name]!r} and "
-                f"{after.label} with {probe_after[name]!r}; score both with the same probe{remedy}"
+                f"{after.label} with {probe_after[name]!r}; {same}{remedy}"
             )
 
 
@@ -330,7 +332,8 @@ def check_prompts(
     )
     if differs > PROMPT_TOLERANCE * items and not allow_prompt_mismatch:
         rendered = [
-            f"{side.label} ({side.meta.get('probe', {}).get('rendering', 'unknown')} prompt)"
+            f"{side.label} ({side.meta.get('probe', {}).get('rendering', 'unknown')} prompt"
+            f"{', sent to a server' * ('server' in side.meta)})"
             for side in (before, after)
         ]
         raise MismatchError(

@@ -478,13 +478,13 @@ def _bounds(comparison: Comparison, legs: Sequence[Leg]) -> list[str]:
     for leg in legs:
         if leg.interval is None or leg.worst is None or leg.name == "category":
             continue
-        limit = f"(limit {_limit(leg)})"
+        limit = f" (limit {_limit(leg)})"
         if leg.name == "accuracy":
             rose, fell = (
                 f"rose by at least {_points(leg.worst)} points",
                 f"fell by at most {_points(leg.worst)} points",
             )
-            phrases.append(f"{leg.subject} {rose if leg.worst > 0 else f'{fell} {limit}'}")
+            phrases.append(f"{leg.subject} {rose if leg.worst > 0 else f'{fell}{limit}'}")
             continue
         known_items, of = (
             comparison.all[KNOWN],
@@ -492,9 +492,11 @@ def _bounds(comparison: Comparison, legs: Sequence[Leg]) -> list[str]:
         )
         if known_items is not None and leg.of != "its right answers":
             of = f"{count(round(known_items.known_net or 0))} clearly known"
-        phrase = f"at most {round_percent(leg.worst)} % of {of} are gone {limit}"
+        if leg.answer != "PASS":  # a bound beyond the limit is no loss that is shown
+            limit = ", none shown"
+        phrase = f"at most {round_percent(leg.worst)} % of {of} are gone{limit}"
         if leg.answer == "PASS" and leg.interval[0] > 0 and leg.value is not None:
-            phrase = f"{round_percent(leg.value)} % of {of} are gone, at most {round_percent(leg.worst)} % {limit}"
+            phrase = f"{round_percent(leg.value)} % of {of} are gone, at most {round_percent(leg.worst)} %{limit}"
         phrases.append(phrase if leg.worst > 0 else f"none of {of} is gone beyond luck")
     return phrases
 

@@ -29,6 +29,7 @@ from typing import Any, Final
 
 import torch
 
+from forgetwatch.endpoint.address import is_endpoint
 from forgetwatch.errors import (
     ForgetwatchError,
     LostBaselineError,
@@ -49,6 +50,7 @@ from forgetwatch.follow.folders import (
     weights_of,
 )
 from forgetwatch.follow.queue import CheckpointQueue, End
+from forgetwatch.follow.server import CheckpointServer
 from forgetwatch.follow.signals import set_by_signals
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
@@ -99,6 +101,9 @@ class FollowSettings:
             for a new run.
         full: True to send every number of every group, and to measure the drift from the base.
         loading: How models are loaded.
+        endpoint: Address at which checkpoints are served, with ``{checkpoint}`` for the name of one;
+            empty to score them in this process.
+        serve: Command that serves one checkpoint; empty where something else serves them.
     """
 
     base: str
@@ -112,6 +117,8 @@ class FollowSettings:
     resume_run: str | None = None
     full: bool = False
     loading: Loading = Loading()
+    endpoint: str = ""
+    serve: str = ""
 
 
 class _Base:
@@ -128,7 +135,7 @@ class _Base:
                 _CHECKSUM: snapshot.checksum,
             }  # by which `check` knows it again
             self.snapshot = replace(snapshot, meta={**snapshot.meta, **metadata})
-        elif not (path / ADAPTER).is_file():
+        elif not (path / ADAPTER).is_file() and not is_endpoint(base_given):
             load_outline(base_given, loading=loading)
         elif lost := lost_base(path):
             raise WatchError(f"--base {path} {lost}")
@@ -244,6 +251,11 @@ class Follower:
             once=settings.once,
         )
         self._failures_so_far = 0
+        self._server = (
+            CheckpointServer(settings.endpoint, settings.serve, settings.loading, stop=self._stop)
+            if settings.endpoint
+            else None
+        )
 
     def follow(self) -> End:
         """Score checkpoints until the training or the follower ends.
@@ -506,6 +518,11 @@ class Follower:
         checkpoint: SavedCheckpoint | None = None,
     ) -> Look:
         settings, tokenizer_of = self._settings, None
+        if self._server is not None:
+            snapshot, null = self._server.measure(checkpoint_folder, self.run)
+            snapshot = replace(snapshot, meta={**snapshot.meta, **origin, "step": step})
+            seconds = float(snapshot.meta["seconds"])
+            return self.run.add(snapshot, step=step, null=null, seconds=seconds)
         if checkpoint is not None:
             tokenizer_of = on_main_process(
                 lambda: self._base.tokenizer_for(Path(checkpoint_folder))

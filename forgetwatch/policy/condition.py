@@ -240,6 +240,18 @@ class Condition:
         """Does a number meet the condition?"""
         return _OPERATORS[self.op](number, self.limit)
 
+    def check_reach(self, group: Group) -> None:
+        """Refuse a count beyond the questions of a group.
+
+        Raises:
+            GateError: If no outcome of the group could fail it.
+        """
+        if self.op.startswith(">") and self.left in _OF_QUESTIONS and not self.is_met_by(group.n):
+            raise GateError(
+                f"gate {self.text!r}: {self.left} is at most {group.n:g}, the questions of "
+                f"{group.name!r}: the gate would never fail; needed a lower limit"
+            )
+
     def always_holds(self) -> bool:
         """Does every value of the quantity meet the condition?
 
@@ -343,6 +355,7 @@ class Condition:
         return readings[0]
 
 
+_OF_QUESTIONS: Final = tuple(count for count, _ in _PAIRS)
 _COUNTS: Final = ("vanished", "unscored_before", "unscored_after", "newly_unscored")
 _WORST: Final = ("net_change_interval_worst_low", "net_change_interval_worst_high")
 _WITH_VANISHED: Final = frozenset(

@@ -306,10 +306,9 @@ def _named(rule: Rule, sides: Sides, comparison: Comparison) -> Rule:
     of, condition = rule.condition.about(comparison)
     if of.endswith(f":{EVERY}"):
         return replace(rule, of=of, condition=condition)
-    group = _group(of, sides, comparison)
-    condition.measure(
-        comparison, sides.trajectory, group=comparison.all if group is None else group
-    )
+    group = _group(of, sides, comparison) or comparison.all
+    condition.measure(comparison, sides.trajectory, group=group)
+    condition.check_reach(group)
     return replace(rule, of=of, condition=condition)
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -25,6 +26,7 @@ from torch import nn
 from forgetwatch.cache import CacheEntry
 from forgetwatch.errors import ForgetwatchError, ScoringError
 from forgetwatch.grading.grader import RULES
+from forgetwatch.kept_answers import KeptAnswers
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, log
@@ -47,6 +49,7 @@ def score_checkpoint(
     *,
     loading: Loading = Loading(),
     progress: Progress | None = None,
+    answers: Path | None = None,
 ) -> Snapshot:
     """Score a checkpoint, or take its outcomes from the cache.
 
@@ -56,6 +59,8 @@ def score_checkpoint(
         loading: How it is loaded.
         progress: Called with what is done, before the model is loaded, while items are encoded and
             after each batch; never if the outcomes are cached.
+        answers: File in which generated answers are kept, for a measurement that is interrupted; it
+            stays. None for one in the cache, which goes at the end.
 
     Raises:
         ScoringError: If the model cannot be loaded or scored.
@@ -68,6 +73,7 @@ def score_checkpoint(
         probe,
         loading=loading,
         progress=progress,
+        answers=answers,
     )
 
 
@@ -79,6 +85,7 @@ def score_derived(
     *,
     loading: Loading = Loading(),
     progress: Progress | None = None,
+    answers: Path | None = None,
 ) -> Snapshot:
     """Score a model that is made when needed, such as a merge.
 
@@ -115,7 +122,10 @@ def score_derived(
             progress(Done(count=0, total=len(probe), share=0.0))
         model, tokenizer = on_all_processes(load)
         scorer = Scorer(probe, tokenizer, model, progress=progress)
-        snapshot = scorer.score(model, name=name, progress=progress)
+        # Several processes would need a file each.
+        path = answers or entry.path.with_suffix(".answers")
+        kept = KeptAnswers(path, entry.key) if world_size() == 1 else None
+        snapshot = scorer.score(model, name=name, progress=progress, kept=kept)
         check_finite(snapshot, model, name)
         try:
             on_main_process(lambda: entry.write(snapshot))
@@ -125,6 +135,8 @@ def score_derived(
                 "FORGETWATCH_CACHE to a folder that can be written",
                 stacklevel=2,
             )
+        if kept is not None and answers is None:
+            kept.remove()
         return snapshot
 
 

@@ -40,15 +40,20 @@ from transformers import (
 )
 
 from forgetwatch.decoding import Decoding
-from forgetwatch.errors import ProbeError, ScoringError
-from forgetwatch.grading.grader import check_item, grade
+from forgetwatch.errors import ScoringError
 from forgetwatch.grading.output_text import is_thinking_tag, opening_tag
-from forgetwatch.item import Item
+from forgetwatch.kept_answers import KeptAnswers
 from forgetwatch.probe import Probe
-from forgetwatch.probes.harness import harness_judge, harness_stops
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import Encoded, Ids, check_distinct, encode_prompts
 from forgetwatch.scoring.head import LOGIT_BUDGET, head_in_fp32
+from forgetwatch.scoring.item_rows import (
+    check_generated,
+    cut_at_stop,
+    graded_columns,
+    stops_of,
+    unscored_columns,
+)
 from forgetwatch.scoring.model import (
     base_model,
     default_token_budget,
@@ -93,7 +98,7 @@ class ModelGenerator:
     """The model itself, by its own `generate`; it comes back as it was, as do all random states.
 
     Several processes share the prompts, and all get all answers. By default the token budget of
-    scoring suits the device.
+    scoring suits the device. With kept answers, generating goes on where it was interrupted.
     """
 
     def __init__(
@@ -102,8 +107,9 @@ class ModelGenerator:
         tokenizer: Any,
         *,
         token_budget: int | None = None,
+        kept: KeptAnswers | None = None,
     ) -> None:
-        self._model, self._tokenizer = model, tokenizer
+        self._model, self._tokenizer, self._kept = model, tokenizer, kept
         # A step generates one token a row: it takes many rows to keep a device busy, and their
         # prompts are read once.
         self._budget = 8 * (token_budget or default_token_budget(model))
@@ -133,6 +139,7 @@ class ModelGenerator:
                 top_p=decoding.top_p,
                 stopped=self._stopped_by(decoding.stop) if decoding.stop else None,
                 share=slice(rank(), None, world_size()),
+                kept=None if self._kept is None else _KeptSamples(self._kept, seed),
                 progress=None
                 if progress is None
                 else (lambda done: progress(min(done * world_size(), len(prompts)))),
@@ -200,15 +207,6 @@ def call_text(tokenizer: Any, prompt: Ids, answer: Generated) -> str:
     return str(tokenizer.decode(ended, skip_special_tokens=False)) or answer.text
 
 
-def cut_at_stop(text: str, stop: Sequence[str]) -> str:
-    """Cut a text at the first stop text."""
-    return text[
-        : min(
-            (index for stop_text in stop if (index := text.find(stop_text)) >= 0), default=len(text)
-        )
-    ]
-
-
 class GeneratedItems:
     """Items of a probe, by their indices, whose answers are generated, always from the same prompts and seeds.
 
@@ -225,14 +223,8 @@ class GeneratedItems:
         check_generated(probe)  # before the tokenizer and the model are used
         self._indices = indices
         self._tokenizer = tokenizer
-        # Stop text of an item with worked examples, after which the model writes a question of its
-        # own.
-        self._stops = [harness_stops(item) or self._next_question(item) for item in self._items]
+        self._stops = [stops_of(item, probe) for item in self._items]
         self._encoded = on_all_processes(lambda: self._encode(tokenizer))
-
-    def _next_question(self, item: Item) -> tuple[str, ...]:
-        is_plain = self._probe.rendering_of(item) == "plain"
-        return (item.next_question,) if item.shots and item.next_question and is_plain else ()
 
     def _encode(self, tokenizer: Any) -> list[Encoded]:
         encoded = encode_prompts(self._probe, self._items, tokenizer, max_length=self._max_length)
@@ -255,7 +247,8 @@ class GeneratedItems:
         samples = range(self.decoding.samples)
         return {
             index: [
-                {"sample": number, **_unscored(encoded.unscored or reason)} for number in samples
+                {"sample": number, **unscored_columns(encoded.unscored or reason)}
+                for number in samples
             ]
             for index, encoded in zip(self._indices, self._encoded, strict=True)
         }
@@ -305,7 +298,7 @@ class GeneratedItems:
     def _row(self, number: int, answer: Generated | None) -> dict[str, Any]:
         item, encoded = self._items[number], self._encoded[number]
         if answer is None:
-            return _unscored(encoded.unscored)
+            return unscored_columns(encoded.unscored)
         if not answer.finite:
             nothing = {"correct": False, "chosen": None, "gold_share": None, "margin": None}
             return {
@@ -314,49 +307,16 @@ class GeneratedItems:
                 "outcome": NOT_FINITE,
                 **nothing,
             }
-        judge = item.judge or harness_judge(item)
-        text = graded_text = cut_at_stop(answer.text, self._stops[number])
-        if item.match == "tool_call":
-            graded_text = call_text(self._tokenizer, encoded.context, answer)
-        graded = grade(
+        is_call = item.match == "tool_call"
+        return {"prompt_hash": encoded.prompt_hash} | graded_columns(
             item,
-            # The output alone does not show that the prompt ends with the beginning of a thinking
-            # block.
-            opening_tag(str(self._tokenizer.decode(list(encoded.context[-_TAIL:])))) + graded_text,
-            truncated=answer.truncated and text == answer.text,
-            no_answer=self.decoding.no_answer,
-            judge=None if judge is None else lambda item, output: judge(output, item),
+            answer.text,
+            decoding=self.decoding,
+            stop=self._stops[number],
+            truncated=answer.truncated,
+            opening=opening_tag(str(self._tokenizer.decode(list(encoded.context[-_TAIL:])))),
+            calls=call_text(self._tokenizer, encoded.context, answer) if is_call else None,
         )
-        return {
-            "prompt_hash": encoded.prompt_hash,
-            "output": text,
-            "outcome": graded.outcome,
-            "correct": graded.correct,
-            "score": graded.score,
-            "chosen": graded.chosen,
-            "in_form": graded.form,
-        }
-
-
-def _unscored(reason: str) -> dict[str, Any]:
-    # Scored choices of the item must not stand for the answer that was not generated.
-    return {"outcome": f"unscored: {reason}", "correct": None, "chosen": None}
-
-
-def check_generated(probe: Probe) -> None:
-    """Refuse a probe with an ungradable generated answer.
-
-    The item is named.
-    """
-    for item in probe:
-        if probe.is_generated(item) and item.judge is None and harness_judge(item) is None:
-            try:
-                check_item(item)
-            except ProbeError as error:
-                # The error may name the item itself; once is enough.
-                raise ProbeError(
-                    f"item {item.id!r}: {str(error).removeprefix(f'item {item.id!r}: ')}"
-                ) from error
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -373,6 +333,40 @@ class Sample:
     finite: bool = True  # False if logits of one of its steps were NaN or infinite
 
 
+class _KeptSamples:
+    """Samples of whole batches in the file of a measurement; a part of a batch would round otherwise."""
+
+    def __init__(self, kept: KeptAnswers, seed: int) -> None:
+        self._kept, self._seed = kept, seed
+
+    def get(self, batch: Sequence[int]) -> list[Sample] | None:
+        """Samples of a batch, without log-probabilities.
+
+        Returns:
+            The samples, or None if one is missing.
+        """
+        rows = [self._kept.get(f"{self._seed}/{n}") for n in batch]
+        if None in rows:
+            return None
+        return [
+            Sample(tokens=tuple(row.pop("tokens")), logprobs=np.empty(0), **row)
+            for row in map(dict, rows)
+        ]
+
+    def add(self, batch: Sequence[int], samples: Sequence[Sample]) -> None:
+        """Keep the samples of a batch."""
+        self._kept.add(
+            {
+                f"{self._seed}/{n}": {
+                    "tokens": sampled.tokens,
+                    "ended": sampled.ended,
+                    "finite": sampled.finite,
+                }
+                for n, sampled in zip(batch, samples, strict=True)
+            }
+        )
+
+
 def sample(
     model: nn.Module,
     prompts: Sequence[Ids],
@@ -385,6 +379,7 @@ def sample(
     top_p: float = 1.0,
     stopped: Callable[[Ids], bool] | None = None,
     share: slice = slice(None),
+    kept: _KeptSamples | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> dict[int, Sample]:
     """Generate a text for each prompt.
@@ -420,11 +415,15 @@ def sample(
     # The head in fp32 as in scoring, so that greedy answers do not depend on ties of bf16.
     with isolated(model), head_in_fp32(model), _own_settings_only(inner, tokens=tokens, ends=ends):
         for batch in batches[share]:
-            batch_inputs = [prompts[n] for n in batch], [seeds[n] for n in batch]
-            sampler = (
-                SeededSampler(batch_inputs[1], temperature, top_p, device) if temperature else None
-            )
-            samples = _generate(inner, batch_inputs[0], ends, device, stopped, sampler)
+            if kept is None or (samples := kept.get(batch)) is None:
+                batch_seeds = [seeds[n] for n in batch]
+                sampler = (
+                    SeededSampler(batch_seeds, temperature, top_p, device) if temperature else None
+                )
+                batch_prompts = [prompts[n] for n in batch]
+                samples = _generate(inner, batch_prompts, ends, device, stopped, sampler)
+                if kept is not None:
+                    kept.add(batch, samples)
             generated |= zip(batch, samples, strict=True)
             if progress:
                 progress(len(generated))

@@ -38,9 +38,10 @@ from forgetwatch.metrics import choices
 from forgetwatch.probe import Norm
 from forgetwatch.scoring.encoding import Encoded, longest_row
 from forgetwatch.scoring.forward import ForwardPass
+from forgetwatch.scoring.item_rows import decide, lengths
 from forgetwatch.scoring.layout import Batch, Layout, Request, Row, plan
 from forgetwatch.scoring.model import is_exact, maskable
-from forgetwatch.scoring.readout import Scores, decide, lengths
+from forgetwatch.scoring.readout import Scores
 
 FEWEST: Final = 3
 MOST: Final = 16
@@ -408,7 +409,9 @@ def _largest_difference(
 def _likeliest(encoded: Encoded, scores: Scores, norm: Norm, tested: int | None) -> tuple[int, ...]:
     # The highest and the second highest score, and one more that is to be tested.
     k = np.array([len(scores.logprobs)])
-    values = choices.normalise(scores.logprobs, k, norm=norm, lengths=lengths(encoded))
+    values = choices.normalise(
+        scores.logprobs, k, norm=norm, lengths=lengths(encoded.texts, [*map(len, encoded.choices)])
+    )
     best_two = choices.ranking(values)[:2].tolist()
     return tuple(dict.fromkeys([*best_two, *([] if tested is None else [tested])]))
 
@@ -419,7 +422,10 @@ def _margin_change(
     # Nats; 0 if there is one choice.
     if len(left) < 2:
         return 0.0
-    unit = {name: values[:2] for name, values in lengths(encoded).items()}
+    unit = {
+        name: values[:2]
+        for name, values in lengths(encoded.texts, [*map(len, encoded.choices)]).items()
+    }
     margin_left, second = (
         decide(x[:2], lengths=unit, norm=norm, answers=[0]) for x in (left, right)
     )

@@ -1,25 +1,20 @@
-"""Numbers that are read from a batch's logits, the scores of items that they give, and the outcome of an item.
+"""Numbers that are read from a batch's logits, and the scores of items that they give.
 
 The log-probability of a token is read at the position before it. All numbers of a batch are named
-before it is read, so that they leave the device together. The rule by which log-likelihoods decide
-is `metrics.choices`. A passage has no outcome: its log-likelihood is stored with the length of its
-text (`metrics.log_score`).
+before it is read, so that they leave the device together. The row of an item follows from its
+scores in `scoring.item_rows`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.item import Item
-from forgetwatch.metrics import choices
-from forgetwatch.probe import Norm
 from forgetwatch.scoring.encoding import Encoded
 from forgetwatch.scoring.layout import Batch
 
@@ -211,83 +206,3 @@ class Readout:
             Tokens(ids=ids[index].astype(np.int64), logprobs=logprobs[index])
             for index in self._indices
         ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChoiceReadout:
-    """The outcome of one item; see the columns of a snapshot."""
-
-    chosen: int
-    correct: bool
-    gold_share: float
-    margin: float
-
-
-def lengths(encoded: Encoded, *, leading_space: bool = False) -> dict[str, NDArray[np.int64]]:
-    """Length of each choice in characters, bytes and tokens.
-
-    UTF-8 bytes; int64 [choices].
-
-    A leading space counts among characters and bytes if requested, as in a passage, where it is
-    text.
-    """
-    texts = [text if leading_space else text.removeprefix(" ") for text in encoded.texts]
-    return {
-        "chars": np.array([len(text) for text in texts]),
-        "bytes": np.array([len(text.encode()) for text in texts]),
-        "tokens": np.array([len(ids) for ids in encoded.choices]),
-    }
-
-
-def decide(
-    logprobs: NDArray[np.float64],
-    *,
-    lengths: dict[str, NDArray[np.int64]],
-    norm: Norm,
-    answers: Sequence[Any],
-    priors: NDArray[np.float64] | None = None,
-) -> ChoiceReadout:
-    """Choose by the highest normalised log-likelihood.
-
-    Log-likelihoods, and priors without the prompt for the norm ``unconditional``, are in nats
-    [choices]; `answers` are the indices of the right choices.
-
-    >>> decision = decide(np.log([0.8, 0.2]), lengths={}, norm="sum", answers=[0])
-    >>> decision.chosen, decision.correct, round(decision.gold_share, 6), round(decision.margin, 6)
-    (0, True, 0.8, 1.386294)
-    """
-    k = np.array([len(logprobs)])
-    scores = choices.normalise(logprobs, k, norm=norm, lengths=lengths, priors=priors)
-    golds = np.zeros(len(logprobs), bool)
-    golds[list(answers)] = True
-    decisions = choices.decide(scores, k, golds)
-    chosen = int(decisions.chosen[0])
-    return ChoiceReadout(
-        chosen=chosen,
-        correct=chosen in answers,
-        gold_share=float(decisions.share[0]),
-        margin=float(decisions.margin[0]),
-    )
-
-
-def option_mass(logprobs: NDArray[np.float64], encoded: Encoded, spelled: float) -> float:
-    """Probability of the options at the answer position, 0 to 1.
-
-    With other spellings (`spelled`).
-
-    A choice that begins with another choice's tokens is already counted in it.
-    """
-    # By token ids: two choices with the same tokens are one continuation, and count once.
-    counted = {
-        ids: logprob
-        for ids, logprob in zip(encoded.choices, logprobs, strict=True)
-        if not any(choice != ids and ids[: len(choice)] == choice for choice in encoded.choices)
-    }
-    # Rounding may carry the sum above 1.
-    return min(1.0, float(np.exp(logsumexp(list(counted.values())))) + spelled)
-
-
-def is_free_correct(item: Item, encoded: Encoded, top: int) -> bool:
-    """Does the likeliest next token begin a right answer?"""
-    golds = map(int, item.answers)
-    return any(top == encoded.choices[gold][0] or top in encoded.spellings[gold] for gold in golds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable, Collection
@@ -19,6 +18,7 @@ from torch import nn
 from forgetwatch.errors import ScoringError
 from forgetwatch.grading.grader import RULES
 from forgetwatch.item import Item
+from forgetwatch.kept_answers import KeptAnswers
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import (
@@ -33,6 +33,14 @@ from forgetwatch.scoring.encoding import (
 )
 from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.generation import GeneratedItems, ModelGenerator, generation_obstacle
+from forgetwatch.scoring.item_rows import (
+    choice_columns,
+    is_free_correct,
+    lengths,
+    option_mass,
+    passage_columns,
+    question_columns,
+)
 from forgetwatch.scoring.layout import Layout
 from forgetwatch.scoring.model import (
     ModelInfo,
@@ -43,7 +51,7 @@ from forgetwatch.scoring.model import (
     weight_bytes,
 )
 from forgetwatch.scoring.processes import on_all_processes
-from forgetwatch.scoring.readout import Scores, decide, is_free_correct, lengths, option_mass
+from forgetwatch.scoring.readout import Scores
 from forgetwatch.snapshot import NOT_FINITE, Snapshot
 
 SCORER: Final = "loglikelihood/4"
@@ -197,6 +205,7 @@ class Scorer:
         name: str | None = None,
         progress: Progress | None = None,
         again: bool = False,
+        kept: KeptAnswers | None = None,
     ) -> Snapshot:
         """Score a model on the probe.
 
@@ -212,6 +221,7 @@ class Scorer:
             progress: Called before the first batch and after each batch with what is done.
             again: Sample generated answers with other seeds, to measure what sampling alone
                 changes.
+            kept: Generated answers so far, of a measurement that was interrupted.
 
         Raises:
             ScoringError: If the model does not return logits over its vocabulary, if it cannot
@@ -243,7 +253,7 @@ class Scorer:
                 )
             elif self._generated:
                 budget = self.engine.token_budget
-                generator = ModelGenerator(model, self._tokenizer, token_budget=budget)
+                generator = ModelGenerator(model, self._tokenizer, token_budget=budget, kept=kept)
                 generated = self._generated.rows(generator, progress, again=again)
         ended = time.perf_counter()
         meta = {
@@ -330,22 +340,7 @@ class Scorer:
     def _row(self, index: int, scores: dict[int, Scores]) -> dict[str, Any]:
         # Without the columns of generated answers.
         item, encoded = self.probe.items[index], self._encoded[index]
-        row: dict[str, Any] = {
-            "item_id": item.id,
-            "content_hash": item.content_hash,
-            "task": item.task,
-            "category": item.category,
-            "cluster": item.cluster,
-            "wording": None if item.wording is None else item.wording.name,
-            "sample": 0,
-            "k": item.k,
-            "outcome": "ok",
-        }
-        if item.choices and item.answers:
-            row |= {
-                "gold": item.answers[0],
-                "golds": list(item.answers) if len(item.answers) > 1 else None,
-            }
+        row = question_columns(item)
         # Of the norm `unconditional` the choices without their prompts come after all items.
         item_scores, prior = scores.get(index), scores.get(len(self.probe) + index)
         needs_prior = self.probe.norm == "unconditional" and not item.is_passage
@@ -363,11 +358,8 @@ class Scorer:
             wrong = {"correct": False, "gold_share": 0.0 if item.choices else None}
             return row | {"outcome": NOT_FINITE, **({} if item.is_passage else wrong)}
         if item.is_passage:  # nothing is chosen, and nothing is right or wrong
-            unit = {
-                f"choice_{name}": values.tolist()
-                for name, values in lengths(encoded, leading_space=True).items()
-            }
-            return row | {"choice_logprobs": item_scores.logprobs.tolist(), **unit}
+            (logprob,), (text,), (ids,) = item_scores.logprobs, encoded.texts, encoded.choices
+            return row | passage_columns(float(logprob), text, len(ids))
         if not item.choices:  # the answer was read, and nothing was chosen among options
             return row | {
                 "choice_logprobs": item_scores.logprobs.tolist(),
@@ -378,22 +370,15 @@ class Scorer:
     def _choice_columns(
         self, item: Item, encoded: Encoded, scores: Scores, prior: Scores | None
     ) -> dict[str, Any]:
-        unit, priors = lengths(encoded), None if prior is None else prior.logprobs
-        decision = decide(
-            scores.logprobs, lengths=unit, norm=self.probe.norm, answers=item.answers, priors=priors
-        )
-        return {
-            "chosen": decision.chosen,
-            "correct": decision.correct,
-            "choice_logprobs": scores.logprobs.tolist(),
-            "choice_priors": None if priors is None else priors.tolist(),
-            **{f"choice_{name}": values.tolist() for name, values in unit.items()},
-            "gold_share": decision.gold_share,
+        priors = None if prior is None else prior.logprobs
+        unit = lengths(encoded.texts, [*map(len, encoded.choices)])
+        columns = choice_columns(item, scores.logprobs, unit, norm=self.probe.norm, priors=priors)
+        margin = columns["margin"]
+        return columns | {
             "option_mass": option_mass(scores.logprobs, encoded, scores.spelled),
             "free_correct": is_free_correct(item, encoded, scores.top),
-            "margin": decision.margin if math.isfinite(decision.margin) else None,
-            # False for a margin of nan: a single choice has no other to change to.
-            "unstable": bool(decision.margin <= (self.engine.noise or 0.0)),
+            # A single choice has no other to change to.
+            "unstable": margin is not None and margin <= (self.engine.noise or 0.0),
         }
 
 

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 from commands import Done, Run
+from stub_server import stub
 
 from forgetwatch.cli import main
+
+__all__ = ["command", "stub"]
 
 
 @pytest.fixture

@@ -1,11 +1,15 @@
 """`forgetwatch follow` on the command line: its lines, its exit status, and its errors in one sentence."""
 
+import socket
+import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 import saved_runs as runs
+import stub_server
 from commands import Run
+from stub_server import Stub
 from support import probe
 
 from forgetwatch.follow.follower import Follower
@@ -160,3 +164,50 @@ def test_what_cannot_be_used_is_one_sentence(
     assert done.last.startswith("forgetwatch: ")
     assert message in done.last
     assert not list(tmp_path.glob("out/_forgetwatch_follow"))
+
+
+def test_checkpoints_are_served_one_after_another(run: Run, tmp_path: Path, stub: Stub) -> None:
+    for step in (15, 20, 30):
+        runs.save(tmp_path / "out", step)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = f"{sys.executable} {stub_server.__file__} {port} {{checkpoint}}"
+    done = run("--serve", server, "--endpoint", f"http://127.0.0.1:{port}", "--once")
+    assert (
+        "checkpoint-20 could not be scored: its server ended with status 1; its last line: no room"
+        in done.stderr
+    )
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("step 15 of 30: forgotten 0")
+    assert lines[1].startswith("step 30 of 30: forgotten ")
+    assert not lines[1].startswith("step 30 of 30: forgotten 0")
+    assert (
+        done.stderr.count("options by log-likelihood, proved on 4 questions") == 4
+    )  # the base twice
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", port))
+
+
+def test_a_server_that_is_there_already_is_not_taken_for_the_checkpoint(
+    run: Run, tmp_path: Path, stub: Stub
+) -> None:
+    runs.save(tmp_path / "out", 15)
+    done = run("--serve", "true", "--endpoint", stub.url, "--once")
+    assert done.status == 1
+    assert "a server answers there already; stop it" in done.stderr
+
+
+def test_checkpoints_that_something_else_serves_are_asked_by_name(
+    command: Run, tmp_path: Path, stub: Stub
+) -> None:
+    stub.models = ["base", "checkpoint-15"]
+    runs.save(tmp_path / "out", 15)
+    probe(40).save(tmp_path / "probe.jsonl")
+    done = command(
+        *("follow", str(tmp_path / "out"), "--base", f"{stub.url}#base", "--probe", "probe.jsonl"),
+        *("--endpoint", f"{stub.url}#{{checkpoint}}", "--once"),
+    )
+    assert done.status == 0, done.stderr
+    assert done.stdout.startswith("step 15 of 30: forgotten 0")
+    assert {body["model"] for _, body in stub.requests} == {"base", "checkpoint-15"}

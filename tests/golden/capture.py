@@ -70,7 +70,7 @@ COMPARISONS = {
         ("--probe", "colours.jsonl"),
         gates=(
             ("--no-worse-than", "2%"),
-            ("--fail-if", "category:Math.forgetting>5%", "--fail-if", "all.gained>=1000"),
+            ("--fail-if", "category:Math.forgetting>5%", "--fail-if", "all.gained>=200"),
         ),
         extra=(
             ("--by", "task", "--detail", "--tolerance", "10%"),

@@ -33,7 +33,7 @@ from forgetwatch.measures.option_columns import option_scores
 from forgetwatch.metrics.mass import split
 from forgetwatch.probes.wordings import WORDINGS, worded
 from forgetwatch.scoring.encoding import Encoded, check_wordings, encode
-from forgetwatch.scoring.readout import decide, is_free_correct, lengths, option_mass
+from forgetwatch.scoring.item_rows import decide, is_free_correct, lengths, option_mass
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.wording import Wording
 
@@ -248,7 +248,7 @@ def test_of_equals_the_first_is_chosen_and_one_option_has_no_margin() -> None:
 
 def test_lengths_leave_the_leading_space_out() -> None:
     encoded = Encoded(context=(1,), texts=(" né", "ab"), choices=((5, 6), (7,)), spellings=((), ()))
-    assert {unit: values.tolist() for unit, values in lengths(encoded).items()} == {
+    assert {unit: values.tolist() for unit, values in lengths(encoded.texts, [*map(len, encoded.choices)]).items()} == {
         "chars": [2, 2], "bytes": [3, 2], "tokens": [2, 1],
     }  # fmt: skip
 

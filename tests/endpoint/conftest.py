@@ -1,0 +1,5 @@
+"""The served stub."""
+
+from stub_server import stub
+
+__all__ = ["stub"]

@@ -6,8 +6,6 @@ attached.
 3. The other categories are not trained on: losses there come from interference alone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import warnings

@@ -7,8 +7,6 @@ A line is written at once and whole. ``sum`` is the first 8 hex digits of SHA-25
 line that was cut by a crash, or changed, counts as not answered.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

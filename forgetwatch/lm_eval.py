@@ -10,8 +10,6 @@ are summed in fp64 from fp32, whatever the model's dtype. Contexts that are too 
 the left, as the harness does. ``batch_size`` concerns generation only.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 

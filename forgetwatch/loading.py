@@ -1,7 +1,5 @@
 """Loading: how a model is loaded, as one value from a command to the loader, and weights that are not whole."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

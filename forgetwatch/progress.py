@@ -21,8 +21,6 @@ Both set LOCAL_RANK. Some clusters set the other variables for whole machines, a
 one of them: a command in such a shell is one process.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

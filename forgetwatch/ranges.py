@@ -14,8 +14,6 @@ tools. Sums in single precision and in bf16 exceed their bound a little; a toler
 null is in every range, and so is nan, which means the same.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

@@ -8,8 +8,6 @@ Widths are columns of a terminal: a Chinese character or an emoji takes two, a c
 none.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path

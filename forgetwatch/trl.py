@@ -12,8 +12,6 @@ the arguments of `ForgetWatchCallback`, which may be left out.
 Script and trainer are TRL's; the trainer gets one more callback.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import sys

@@ -9,8 +9,6 @@ made. Marks of writing direction, which can reverse the order of what is shown, 
 too. So are characters that take no room: with one of them two names would look alike.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

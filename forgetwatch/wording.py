@@ -12,8 +12,6 @@ have no wording: nothing shows where their question begins. `probes.wordings` ha
 are shipped, and gives them to the items of a probe.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

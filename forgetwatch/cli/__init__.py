@@ -10,8 +10,6 @@ Exit status: 0 fine, 1 an error in the input, 2 wrong usage, 3 a gate failed, 4 
 error is one line on standard error.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """`forgetwatch cache list|clear`: the cache of baselines and scored checkpoints."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Final
 

@@ -1,7 +1,5 @@
 """`forgetwatch compare BEFORE AFTER [AFTER ...]`: each answer before and after, on files or on checkpoints."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """`forgetwatch convert LOG`: another tool's log to a snapshot."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`forgetwatch flips BEFORE AFTER`: the items whose answer changed, with question, answers and outputs."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`forgetwatch follow OUTPUT_DIR --base M --probe P`: score the checkpoints of a training as they are saved."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal

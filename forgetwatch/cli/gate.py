@@ -1,7 +1,5 @@
 """`forgetwatch gate`: a policy's answer to two models, and an earlier answer computed again."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

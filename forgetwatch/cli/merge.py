@@ -1,7 +1,5 @@
 """`forgetwatch merge A B`: models between a base and its fine-tuned version, each compared with both."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from pathlib import Path

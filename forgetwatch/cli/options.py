@@ -5,15 +5,13 @@ another format, if it is a file that the command reads, or if there is a file th
 not write in this format. The path ``-`` is standard output.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,10 +23,6 @@ from forgetwatch.grading.outcome_rule import OutcomeRule, threshold_of
 from forgetwatch.policy.policy import READY, Policy, limits_of, parse_no_worse_than, parse_share
 from forgetwatch.progress import launched_count
 from forgetwatch.snapshot import is_snapshot
-
-if TYPE_CHECKING:
-    pass
-
 
 ITEMS: Final = "Items"
 item_option = partial(typer.Option, rich_help_panel=ITEMS)

@@ -5,8 +5,6 @@ JSON documents, reports in four formats, pictures, and answers of limits, which 
 status.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """`forgetwatch probe list|show|build|check`: probes by name, their contents, probes of your own, and their faults."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator

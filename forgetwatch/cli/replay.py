@@ -1,7 +1,5 @@
 """`forgetwatch replay BASE -o replay.jsonl`: the base's own texts, to be mixed into a fine-tuning."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`forgetwatch report RUN_DIR [RUN_DIR ...]`: a whole run, look by look; several folders are its stages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """Names on the command line to snapshots: a file of outcomes, a folder of logs, or a model that is scored."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

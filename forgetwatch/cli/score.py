@@ -1,7 +1,5 @@
 """`forgetwatch score MODEL|URL --probe P -o S.parquet`: a snapshot of a checkpoint, a model id, or a served model."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`forgetwatch study STUDY.yaml`: many pairs of models in stages, as tables and one page."""
 
-from __future__ import annotations
-
 import re
 from contextlib import nullcontext
 from pathlib import Path

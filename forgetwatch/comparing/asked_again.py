@@ -8,8 +8,6 @@ is asked otherwise. An item that the probe asks in another wording than its own 
 in place of that. What a probe asks in each wording is known already.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -7,8 +7,6 @@ unlike each other, part of the change is the wording. Questions that have no oth
 part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -20,8 +20,6 @@ also falls on the less sure ones: that is what the sentence then says, and no pr
 cause.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -17,8 +17,6 @@ metrics are refused, and unlike norms noted. Without content hashes nothing show
 of the two sides are the same.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence

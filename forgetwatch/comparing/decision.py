@@ -15,8 +15,6 @@ case and has no full stop. Every bound is the end of an interval.
 Passages decide nothing: where there is nothing else, there is no verdict.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -8,8 +8,6 @@ Rates are fractions, counts are integers (means if items have several samples), 
 two-sided. An undefined quantity is null, never 0 or nan. Later versions add keys and redefine none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 

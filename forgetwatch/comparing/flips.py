@@ -8,8 +8,6 @@ tracker. Questions and options come from the probe, or from the log that was rea
 item is shown by its id.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -7,20 +7,15 @@ Each column of a row is text or a number:
     category  Math   forgotten     12
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from forgetwatch.comparing.groups import Group, group_values
 from forgetwatch.measures.quantities import QUANTITIES, value_at
-
-if TYPE_CHECKING:
-    pass
 
 
 def long_rows(groups: Iterable[Group], **first_columns: Any) -> Iterator[dict[str, Any]]:

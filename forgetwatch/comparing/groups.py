@@ -4,8 +4,6 @@ A `Group` is a row of every table and of the JSON document. This module decides 
 measure counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, TypeVar, cast, overload

@@ -9,8 +9,6 @@ answers that flip as lost: by it a model that gained 1.5 points of accuracy kept
 lost a point .923. Each is highest for a model that was not trained at all.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

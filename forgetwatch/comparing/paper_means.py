@@ -10,12 +10,9 @@ Source: Harmon et al. 2025, arXiv 2510.17776, and github.com/post-forget/post-fo
 Pooling over items is not this mean: they differ by the covariance of the two accuracies over tasks.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +21,6 @@ from forgetwatch.measures.aligned import AlignedPairs
 from forgetwatch.measures.option_columns import Labels
 from forgetwatch.metrics.guessing import as_released, paper
 from forgetwatch.probes.categories import UNMAPPED, PaperTasks
-
-if TYPE_CHECKING:
-    pass
 
 Rates = NDArray[np.float64]
 

@@ -1,7 +1,5 @@
 """Base and ends of the stages of one model, by groups, and the path of each question."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

@@ -11,8 +11,6 @@ The matrix has the base and the ends of the stages, by groups, and the path of e
 Stages may have other probes: a comparison is over what both sides have, a path over what all have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise

@@ -12,8 +12,6 @@ an item says whether it was left out. Prefixes are comparable only within one pr
 differ nothing is cut, and the comparison refuses unlike items.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self

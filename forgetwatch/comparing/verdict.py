@@ -33,8 +33,6 @@ the order of their changes shrunk towards that of all (`metrics.margin_change`).
 its own estimate, which the simultaneous interval is about.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

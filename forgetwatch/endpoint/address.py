@@ -6,8 +6,6 @@
 Keys come from the environment alone, and are in no address, file or line.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from typing import Final, Self

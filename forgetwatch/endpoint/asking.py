@@ -8,8 +8,6 @@ A prompt is rendered as for a model in this process. In place of a chat template
 are sent, which the server renders.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ httpx2 is the client of huggingface_hub too. The package openai hides retries, a
 does not know: the offsets of a prompt's tokens are such.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 from typing import Any, Final, Self

@@ -15,8 +15,6 @@ llama.cpp's server returns none for a prompt, and some routes of others fail wit
 are the server's own: another tokenizer would divide the text otherwise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

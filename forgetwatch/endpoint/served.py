@@ -8,8 +8,6 @@ has no weights to identify a model by: its facts, and its answers to a few quest
 the start of what goes on, and at the end.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

@@ -12,8 +12,6 @@ JSON that is not needed is not checked. They raise ValueError where there is no 
 where it is cut, and for a value that is no JSON or has too many values.
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import re

@@ -12,8 +12,6 @@ anchors, with which a few lines can expand to billions, and nesting beyond `MAX_
 the parser the square of the depth.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import gzip

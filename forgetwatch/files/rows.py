@@ -16,8 +16,6 @@ Members that are no rows, such as a `type` beside them, are passed over. Every r
 probes and training files reads rows here, so that a file means one thing wherever it is given.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

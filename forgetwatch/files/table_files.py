@@ -7,8 +7,6 @@ are small enough where each text is stored as its difference from the one before
 forgetwatch's own tables have metadata as one JSON object under the schema key ``forgetwatch``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ machine, the process and a random part: two containers that share a folder may h
 ids.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import inspect

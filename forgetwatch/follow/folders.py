@@ -12,8 +12,6 @@ A training that rotates its checkpoints deletes them at any time: one that goes 
 named. Files of a remote file system are copied before they are read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -14,8 +14,6 @@ Several processes that a launcher began follow together: the main process decide
 all score.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import threading

@@ -11,8 +11,6 @@
 Only the main process lists the folder.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping

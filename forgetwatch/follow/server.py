@@ -4,8 +4,6 @@ command ─▶ process ─▶ answers at its address ─▶ questions ─▶ SIG
 └─ ends, or never answers: an error with its last line
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

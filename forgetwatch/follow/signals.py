@@ -1,7 +1,5 @@
 """Signals that end a follower: the first one sets an event, a second one ends the process."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

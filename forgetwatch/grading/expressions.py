@@ -12,8 +12,6 @@ which reads LaTeX into SymPy. Its time limit, five seconds a step, uses the alar
 needs the main thread; in other threads only the length of an answer is limited.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import threading

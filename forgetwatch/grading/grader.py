@@ -13,8 +13,6 @@ ask for is accepted, and an item that allows one form only says so in its match 
 prompt's text is only looked up by `language`, for which a copy of it is no answer.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Sequence

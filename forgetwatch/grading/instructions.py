@@ -11,8 +11,6 @@ code at github.com/google-research/google-research, instruction_following_eval. 
 purpose: a keyword is searched as text, never run as a pattern.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

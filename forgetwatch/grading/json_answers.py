@@ -26,8 +26,6 @@ The text of a tag may stand for a number. An output with the name of a wanted to
 template, of which no call can be read, is unscored.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import json

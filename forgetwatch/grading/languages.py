@@ -13,8 +13,6 @@ language: `without_echo` takes the prompt's text out. The package's own detector
 independent of the version of another one.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections import Counter

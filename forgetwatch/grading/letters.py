@@ -28,8 +28,6 @@ Texts are compared without case and with single spaces. Where one option's text 
 (``Paris, Texas`` and ``Paris``), the longer counts.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -22,8 +22,6 @@ The answer of an output (`extract_number`):
     "Answer: not 41 but 42"           42: a denied number does not count
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -9,8 +9,6 @@ A value outside 0 to 1 is refused, and never guessed: -1 may be a wrong answer o
 1, or no answer at all.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -23,8 +23,6 @@ chain of thought (arXiv 2510.17776), a box, a tag or ``####``. "The answer is X"
 an asked form.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator

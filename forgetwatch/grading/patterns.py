@@ -21,8 +21,6 @@ take a few times as long. Memory is not bounded; patterns with large counts with
 would take most of it when they are compiled, and patterns that call themselves are refused.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache

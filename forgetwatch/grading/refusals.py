@@ -21,8 +21,6 @@ one that is harmless: it is right for either.
 `docs/how-to/conduct.md` compares it with human labels.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -34,8 +34,6 @@ exclamation mark before white space, a quote or the end. Lines contain a letter 
 that neither a blank line nor a rule counts.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -14,8 +14,6 @@ another letter. Case is ignored as Unicode and as Turkish have it (``IRAK`` is `
 ``ırak``); vowel marks of Hebrew and Arabic and the forms of alef are ignored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -7,8 +7,6 @@ from the others, for `measures.flip_counts`.
 A column that a snapshot lacks is None or nan.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Self
 

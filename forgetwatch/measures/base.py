@@ -9,8 +9,6 @@ measure is one module and one entry there. A result holds numbers only; a measur
 Comparison or a renderer.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field

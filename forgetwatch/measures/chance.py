@@ -1,7 +1,5 @@
 """Corrections of flips for guessing, each with its assumption. See `metrics.guessing`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The net change as well as it is known: by flips and margins together. See `metrics.margin_change`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -18,8 +18,6 @@ Answers that neither side could score have not vanished, nor have items that a b
 that one of the files does not contain.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Mean scores before and after, of answers between wrong and right. See `metrics.mean_score`."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """History of the items through all looks of a run, beside a model that only guesses. See `metrics.transitions`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Clearly known items, how many are wrong now, and how many of both are luck. See `metrics.known`."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

@@ -4,8 +4,6 @@ Also the share of the right answers that is lost beyond guessing and noise. See 
 `metrics.known` and `metrics.guessing`.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -3,8 +3,6 @@
 Changes are in nats a question. See `metrics.mass`.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final, Literal
 

@@ -10,8 +10,6 @@ the lost ones is what their list says beyond that. Interval of a difference of t
 shares: Newcombe 1998, method 10.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ side pairs on (task, item_id); nothing guarantees then that it is the same quest
 that differ show that it is not. Within a pair of items sample j pairs with sample j.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -6,8 +6,6 @@ Rates are fractions, counts whole numbers (means if items have several samples).
 undefined is None, never 0 and never nan. Later versions add names; none changes its meaning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 

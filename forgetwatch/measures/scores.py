@@ -3,8 +3,6 @@
 A passage is a text without a question, which a model predicts.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Whether two models compute alike and cut text alike; else they have no mean."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -6,8 +6,6 @@ chosen. It is the best of several, and so looks better than it is; its share on 
 does not.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

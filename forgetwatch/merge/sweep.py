@@ -10,8 +10,6 @@ Nothing here prefers a point. One that is chosen on a probe because it looks bes
 of that to chance; the same numbers on a second probe, on which nothing was chosen, do not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack

@@ -17,8 +17,6 @@ Two estimates of it:
     summed    over the base's likeliest tokens, the rest as one       a lower bound at each position, far less noisy
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ noise. Within a stratum that holds one item in several sets, such as a question 
 that needs exchangeable sets under the null. Source: Fisher 1935; Pitman 1937.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

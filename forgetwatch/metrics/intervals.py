@@ -11,8 +11,6 @@ give intervals that are too narrow; the intervals of shares then use the number 
 with the same standard error.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -42,8 +42,6 @@ If the choices of a generated answer were not scored too (open answers have none
 form counts as a loss of form: nothing shows whether the knowledge is still there.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Self

@@ -29,8 +29,6 @@ observations, or clusters of them, and Student's t with one degree of freedom le
 it covers about 94 % at 60 passages and a point or two less at 10.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self

@@ -34,8 +34,6 @@ change of the items that were not drawn in .92 to .98 of the draws. Where S is o
 covers less: .88 in a simulated world in which the margins of all items fall alike.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Final

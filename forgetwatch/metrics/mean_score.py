@@ -13,8 +13,6 @@ over the number of items: what more samples of the same items would remove. Sour
 2512.21326.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Self

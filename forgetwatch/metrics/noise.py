@@ -4,8 +4,6 @@ noise_floor    flips that sampled decoding makes by itself, from two or more sam
 null           flips when the same weights are measured again
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -15,8 +15,6 @@ clusters the variance is that of the clusters' parts of the sum, and its degrees
 their number less one.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

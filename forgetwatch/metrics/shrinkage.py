@@ -13,8 +13,6 @@ Sources: Cochran 1954 for Q, DerSimonian and Laird 1986 for tau^2, Morris 1983 f
     estimate.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -17,8 +17,6 @@ whatever the dependence between looks and groups, an unchanged model raises any 
 alpha of runs. `comparing.trajectory` chooses the test.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

@@ -14,8 +14,6 @@ that was trained in another way. The residuals of that family are 0 or cancel, a
 that of the others.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -14,8 +14,6 @@ never hold, such as ``forgetting>5`` of a share, one with a limit below every va
 meant. The finding of one that holds of every value, such as ``n>=0``, says so.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 import re

@@ -34,8 +34,6 @@ text in the file, so that ids and 2% need no quotes. A policy may come from else
 Options of a command are a policy too: `limits_of`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -14,8 +14,6 @@ missing, which means not measured, or excused until a day. The answer is a line 
 the verdict, and never changes its word. Of a run whose end was not measured nothing passes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime

@@ -19,8 +19,6 @@ change together when a model comes to prefer one of the words; with the same `cl
 counted as independent.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence

@@ -25,8 +25,6 @@ of a group with a warning. A document whose right option is not among its option
 a warning.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

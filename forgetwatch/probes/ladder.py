@@ -9,8 +9,6 @@ wrong, and so are in none. The name of the list is that of the probe: a resumed 
 outcomes, and another machine know it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A probe by its name, from a file, or from a table of questions: `load_probe`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -7,8 +7,6 @@ unlike lengths are not on one scale: divided by the score of a row that has all 
 words, they are from 0 to about 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -8,8 +8,6 @@ Questions with options stay plain. A rendering that somebody has named, or that 
 kept, and so is that of an earlier measurement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final

@@ -30,8 +30,6 @@ questions with unlike answers.
 An error lists the mistakes of the first five wrong rows.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

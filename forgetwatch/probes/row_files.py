@@ -5,8 +5,6 @@ holds one such list among other members. A text beside that list that belongs be
 such as the `task_prefix` of BIG-bench, is a column of every row.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

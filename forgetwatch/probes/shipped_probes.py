@@ -10,8 +10,6 @@ guesses among plausible options. Only the demo and the tests use it; it measures
 real model.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections import Counter

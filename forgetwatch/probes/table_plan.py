@@ -10,8 +10,6 @@ answer          without options: the text that an output must match     its valu
 not used        all other columns that hold a value                     shown, so that one can be pinned
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Mapping, Sequence

@@ -9,8 +9,6 @@ of stages has a row for each. The layout of the folder is that of TRACE (arXiv 2
 graded, such as summaries, are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce

@@ -10,8 +10,6 @@ letters, generated answers, passages and items that must pass are asked as they 
 is an item that lacks one of the wordings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal, get_args

@@ -7,8 +7,6 @@ the number of processes, or the other items. The prompts are part of the items, 
 fingerprint.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Several snapshots as one: the rows of files side by side, or each file as one sample."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

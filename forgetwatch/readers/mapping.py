@@ -18,8 +18,6 @@ are equal in all of these are refused: their order proves nothing. With ``by_ord
 numbers instead: "9f2c41d0#2".
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -8,8 +8,6 @@
 A row whose fields say that its run broke is unscored.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping

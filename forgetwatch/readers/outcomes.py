@@ -1,7 +1,5 @@
 """A file or folder of outcomes to a Snapshot, whichever tool wrote it: `load_snapshot`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

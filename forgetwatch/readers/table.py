@@ -23,8 +23,6 @@ Scores that no model gives are counted as missing, or refused, here and in the l
 Minus infinity for some of the options is a score: the token was ruled out.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

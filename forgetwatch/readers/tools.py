@@ -16,8 +16,6 @@ renamed files pair too. The answers to one item are samples in their order, wher
 questions. Tools that are met rarely have a command in `docs/how-to/logs.md`.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping

@@ -14,8 +14,6 @@ The figures beside a proposal for another training are those of one model (docs/
 and say so.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shlex

@@ -10,8 +10,6 @@ The knee of all looks is named too, where it was not saved. What a look shows is
 chance, the more so the more looks there are; `benchmarks/optimism.py` measures how much.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

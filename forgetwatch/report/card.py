@@ -10,8 +10,6 @@ card stays. The metadata at its head are written anew by huggingface_hub, withou
 The section holds numbers and names of categories, and no text of a question.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any, Final

@@ -9,8 +9,6 @@ Rates are in percent and differences in points, both to one decimal, changes of 
 brackets hold 95 % intervals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 

@@ -5,8 +5,6 @@ A comment begins and ends with a marker that names the policy, by which a later 
 the first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote

@@ -3,8 +3,6 @@
 Where the drift was measured its numbers are in the line of all.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Sequence

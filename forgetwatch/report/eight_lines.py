@@ -13,8 +13,6 @@ The verdict is first, one currency a line, one number a claim; a row that has no
 absent. Terminal, page, Markdown, model card, comment and `print` show the same rows.
 """
 
-from __future__ import annotations
-
 import math
 import shlex
 from dataclasses import dataclass, replace

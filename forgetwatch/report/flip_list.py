@@ -9,8 +9,6 @@ A list takes at most `MOST` items and `ROOM` bytes of each kind, so that a page 
 at most, and states how many it leaves out.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import math

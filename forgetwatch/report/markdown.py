@@ -3,8 +3,6 @@
 `comparison_markdown` shows the losses of the largest margin with their texts.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A run records the name by which its model was loaded. A folder may be recorded r
 training ran; it is searched from here, and from each folder above the run.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

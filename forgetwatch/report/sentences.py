@@ -4,8 +4,6 @@ Each is complete without the tables below, and none repeats the verdict or a tab
 and the detail in a terminal show the same.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Names of the two models of a comparison, for people."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

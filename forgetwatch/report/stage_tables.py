@@ -6,8 +6,6 @@ A terminal, the page and Markdown show:
     stage_table, category_table    tables of the page and of Markdown: each stage, and each category by stage
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

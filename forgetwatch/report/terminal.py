@@ -7,8 +7,6 @@ of percentages, brackets hold 95 % intervals, of the categories simultaneous one
 carried by colour alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from io import StringIO
 from typing import Final

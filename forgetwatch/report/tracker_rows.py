@@ -17,8 +17,6 @@ A watched trainer adds the drift, by `base_drift.drift_row`. A quantity that is 
 key: trackers draw nan and None as gaps or zeros.
 """
 
-from __future__ import annotations
-
 import math
 import unicodedata
 from collections.abc import Iterator, Sequence

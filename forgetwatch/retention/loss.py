@@ -18,8 +18,6 @@ loss, so that each optimizer step has it once. The base is the model of the trai
 draws masks of its own, so that those of the training are others than without it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -8,8 +8,6 @@ holds a question of the probe or of `confirmation`, or shares eight words in a r
 dropped and counted.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Topics of the shipped prompts of `forgetwatch replay`, by the categories of the shipped probes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

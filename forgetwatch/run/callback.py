@@ -13,8 +13,6 @@ training is left as it would have been: weights, losses and random numbers are b
 run without the callback.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """The looks of a run in memory, each compared with the baseline."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

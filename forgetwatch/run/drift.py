@@ -17,8 +17,6 @@ that were trained before the run are a part of its base: there the model without
 with what the base gave.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Prompts after which the base generates the completions that measure drift: of the probe and of the training."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile

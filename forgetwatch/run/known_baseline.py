@@ -4,8 +4,6 @@ The next run of the same model takes a baseline that took seconds from there; 50
 measured again before it is used.
 """
 
-from __future__ import annotations
-
 import platform
 import sys
 from collections.abc import Sequence

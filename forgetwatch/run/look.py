@@ -10,8 +10,6 @@ If several processes train one model, each makes the same calls: they share the 
 look, and the main process writes.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """The numbers of one look as a row of trackers and of a trainer's evaluation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -8,8 +8,6 @@ A lineage that is found by itself and does not fit, or whose last look has other
 out, with one line. One that is named and does not fit is an error.
 """
 
-from __future__ import annotations
-
 import hashlib
 import weakref
 from dataclasses import replace

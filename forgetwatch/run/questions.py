@@ -11,8 +11,6 @@ A question that is trained on shows nothing about forgetting. Only exact matches
 here; `forgetwatch probe check --train` also finds questions that share a run of words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any, Final

@@ -5,8 +5,6 @@ known at the start and is lost now is asked in other wordings, of both, beside a
 questions (`comparing.flips`). That takes at most `SHARE` of the questions of a look.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Final
 

@@ -8,8 +8,6 @@
 Two sets of prompts, each a fixed sample: of the probe, and of the training examples.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from contextlib import suppress

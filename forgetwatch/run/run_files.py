@@ -1,7 +1,5 @@
 """The files of a run: written by the main process, and tried again where there was no room."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 

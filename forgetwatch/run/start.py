@@ -9,8 +9,6 @@ state names, else the copy in the checkpoint, else the one that the user names. 
 follows every checkpoint to any machine, and names the run and its decision.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace

@@ -12,8 +12,6 @@ the checkpoint. A file in its run folder names the looks that each tracker has, 
 that was stopped sends each once. A step that is saved again keeps its look, and its row.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import os

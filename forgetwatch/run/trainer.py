@@ -18,8 +18,6 @@ need it:
     ids of pairs                a prompt and two answers in columns of their own: TRL 1.16
 """
 
-from __future__ import annotations
-
 import math
 import os
 import sys

@@ -7,8 +7,6 @@ strict. In a training of several processes all make the same calls; only the mai
 logs.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The seconds of a few items of a probe, before anything is measured."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from torch import nn

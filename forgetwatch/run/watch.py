@@ -11,8 +11,6 @@ must call the watch at the same steps: they share the work, all get the comparis
 process writes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self, SupportsIndex

@@ -1,7 +1,5 @@
 """What a user sets for a watched training, checked before the training waits in a queue."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

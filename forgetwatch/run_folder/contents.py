@@ -10,8 +10,6 @@ looks that ``run.json`` lists and that are not there. A ``probe.jsonl`` is left 
 content hash.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

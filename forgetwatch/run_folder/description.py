@@ -10,8 +10,6 @@ Readers obey it: the number of planned looks sets the level of the alarms, and t
 looks there must be. A description that is missing or damaged is never used in part.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

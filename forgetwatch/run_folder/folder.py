@@ -7,8 +7,6 @@ refused, and the run's id, which is checked before a write, keeps a second train
 of the first.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import weakref

@@ -8,8 +8,6 @@ the baseline of the first run, in ``first.parquet``. Without the second one the 
 stages would be in no count.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

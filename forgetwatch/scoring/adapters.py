@@ -11,8 +11,6 @@ Whether an adapter changes anything is measured, with a short text and with the 
 token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ frees the lock of a process that ends, in whatever way. Where a file system has 
 folder cannot be written, each process scores for itself.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack

@@ -10,8 +10,6 @@ The model's head sees only the positions whose logits are needed (see `head`). B
 are halved.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain

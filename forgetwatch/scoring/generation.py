@@ -15,8 +15,6 @@ the model's own generation config; that one is replaced meanwhile. Prompts are t
 padded here, on the left.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -9,8 +9,6 @@ scale, a soft cap), its logits are few. Plain matrices are multiplied in fp32; o
 half precision with sums in fp32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

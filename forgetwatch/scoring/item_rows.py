@@ -9,8 +9,6 @@ The rule by which log-likelihoods decide is `metrics.choices`. A model in this p
 is served give their rows by these functions.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

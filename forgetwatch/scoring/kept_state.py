@@ -11,8 +11,6 @@ lies outside the modules, such as a count in a user's own hook, is not seen. A l
 copied: if a look changes it, that is logged.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager

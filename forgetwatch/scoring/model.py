@@ -4,8 +4,6 @@ Facts are its sizes, its wrappers from training, and the inputs that it takes. A
 training is measured without a trace: mode, settings and random states come back.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import random

@@ -1,7 +1,5 @@
 """Models of checkpoint folders, adapters and model ids, loaded whole in each process."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -21,8 +21,6 @@ the same text in batches of other sizes. Changes are in nats, by the change of e
 weighted by the probability: a maximum over a large vocabulary is dominated by noise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -14,8 +14,6 @@ A trainer begins the group of its processes itself. A command that torchrun or a
 several processes enters `joined_group`.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time

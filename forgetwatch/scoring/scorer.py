@@ -1,7 +1,5 @@
 """A model and a probe to a Snapshot. Tokens and batches are made once and reused at every look."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Collection

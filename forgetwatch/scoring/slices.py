@@ -4,8 +4,6 @@ A measurement that may take minutes is measured in slices, so that one that take
 should has an end. Later scores read the same slices, and so the same batches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

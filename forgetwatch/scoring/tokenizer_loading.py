@@ -1,7 +1,5 @@
 """Tokenizers of checkpoint folders and model ids; a folder without a vocabulary is refused."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Sequence

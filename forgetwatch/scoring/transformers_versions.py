@@ -1,7 +1,5 @@
 """What differs between the supported versions of transformers, 4.56.2 to the newest."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Final, TypeAlias
 

@@ -6,8 +6,6 @@ computed where the tensor is, in the time that reading it takes. Parts that proc
 read by the process that holds it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The pairs of a study as one table, a row each: `study.csv`, and the points of the page."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -11,8 +11,6 @@ task's value is clipped at 0 for each seed before any mean, as in the paper; the
 means that are not clipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final
 

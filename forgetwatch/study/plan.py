@@ -36,8 +36,6 @@ samples of one. Everything that the file itself shows to be wrong is an error be
 scored.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -9,8 +9,6 @@
 None holds a question or an answer. Undefined numbers are null in JSON and empty in CSV.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """``python -m forgetwatch.theory``: mass and drift of an old behaviour under each method."""
 
-from __future__ import annotations
-
 import sys
 
 from forgetwatch.theory.settings import ends, table

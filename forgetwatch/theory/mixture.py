@@ -23,8 +23,6 @@ misassignment.
 Everything is a population quantity but `sampled`, which follows gradients of finite batches.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

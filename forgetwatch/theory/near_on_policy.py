@@ -26,8 +26,6 @@ Sources, line by line:
 Everything is a population quantity.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Each method is shown with its condition held and broken, beside imitation of new
 means move.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -31,8 +31,9 @@ def apart(here: Snapshot, served: Snapshot) -> str:
         f", at margins up to {np.nanmax(margins):.3f} nats" if np.isfinite(margins).any() else ""
     )
     if not served.missing("choice_logprobs") and served.meta["way"] == "log-likelihood":
-        pairs = zip(here.texts("choice_logprobs"), served.texts("choice_logprobs"), strict=True)
-        largest = max(np.abs(np.subtract(*pair)).max() for pair in pairs if None not in pair)
+        there = served.table["choice_logprobs"].is_valid()
+        sides = (side.table["choice_logprobs"].filter(there).to_pylist() for side in (here, served))
+        largest = max(np.abs(np.subtract(*pair)).max() for pair in zip(*sides, strict=True))
         line += f"; log-likelihoods at most {largest:.4f} nats apart"
     if not served.missing("output"):
         line += f"; {(here.texts('output') != served.texts('output')).sum()} texts are not the same"

@@ -20,7 +20,8 @@ import torch
 from support import WORDS, model, probe, tokenizer
 from transformers import TrainerCallback
 
-from forgetwatch.follow.follower import Follower, FollowSettings
+from forgetwatch.follow.follow_settings import FollowSettings
+from forgetwatch.follow.follower import Follower
 
 
 def described(folder: Path) -> dict[str, Any]:

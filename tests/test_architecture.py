@@ -47,7 +47,6 @@ ORDER = (
         "theory",
         "trl",
         "axolotl",
-        "lm_eval",
         "demo",
         "cli",
         "__main__",
@@ -59,7 +58,6 @@ HEAVY = {"torch", "transformers", "trl", "accelerate", "peft", "datasets", "toke
 MAY_BE_HEAVY = {
     "scoring",
     "retention",
-    "lm_eval",
     "run",
     "follow",
     "merge",

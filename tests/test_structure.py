@@ -23,7 +23,6 @@ LARGE: set[str] = set()
 MANY_ATTRIBUTES = {
     "CheckpointQueue",
     "Engine",
-    "Follower",
     "Log",
     "LookScorer",
 }

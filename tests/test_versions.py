@@ -86,13 +86,12 @@ NEEDS = {
     "trl.py": "train",
     "demo.py": "train",
     "axolotl.py": "train",
-    "lm_eval.py": "harness",
     "probes/harness.py": "harness",
     "grading/expressions.py": "math",
     "probes/nearness.py": "why",
 }
 """Extra that a part of the package needs, beside `score` for what reads a model."""
-SCORES = ("scoring", "retention", "merge", "lm_eval.py", "run", "follow", "demo.py", "axolotl.py")
+SCORES = ("scoring", "retention", "merge", "run", "follow", "demo.py", "axolotl.py")
 ALSO = {"peft"}
 """Packages that are imported only where a user's file asks for them."""
 

@@ -1,17 +1,23 @@
-"""`forgetwatch follow OUTPUT_DIR --base M --probe P`: score the checkpoints of a training as they are saved."""
+"""`forgetwatch follow OUTPUT_DIR [--base M]`: score a training's checkpoints, or read the answers that it writes."""
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from forgetwatch.cli.options import (
     ConcurrencyOption,
     DeviceMapOption,
+    LowerOption,
+    RightIfOption,
+    ScaleOption,
     TrustOption,
+    UnscoredIfOption,
     YesOption,
     check_device_map,
+    item_option,
+    outcome_rule,
 )
 from forgetwatch.cli.output import EXIT, echo, shared_work
 from forgetwatch.cli.resolve import fitted
@@ -19,11 +25,16 @@ from forgetwatch.comparing.decision import not_finite, unmeasured
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.endpoint.address import is_endpoint
 from forgetwatch.errors import WatchError, did_you_mean_path
+from forgetwatch.grading.outcome_rule import OutcomeRule
 from forgetwatch.loading import Loading
 from forgetwatch.probes.ladder import is_trial
 from forgetwatch.probes.named import load_probe
 from forgetwatch.progress import is_first_process, log
+from forgetwatch.readers.dumps import is_dumps
 from forgetwatch.text import listed
+
+if TYPE_CHECKING:
+    from forgetwatch.follow.follow_settings import FollowSettings
 
 _tracker_option = partial(typer.Option, rich_help_panel="Trackers")
 _limit_option = partial(typer.Option, rich_help_panel="When it ends")
@@ -38,15 +49,17 @@ def follow_command(
     output_dir: Annotated[
         str,
         typer.Argument(
-            help="The training's output_dir with its checkpoints, a folder or a URL such as s3://..."
+            help="The training's output_dir with its checkpoints, a folder or a URL such as s3://...; or the folder "
+            "of the answers that it writes at its steps."
         ),
     ],
     base: Annotated[
         str,
         typer.Option(
-            help="The model before the training: a model id, a checkpoint folder, or a snapshot."
+            help="The model before the training: a model id, a checkpoint folder, or a snapshot. Of answers the "
+            "outcomes before; default: the first step."
         ),
-    ],
+    ] = "",
     probe: Annotated[str, typer.Option(help="Probe to score: a name or a file.")] = "standard",
     folder: Annotated[
         Path | None,
@@ -56,8 +69,17 @@ def follow_command(
     ] = None,
     name: Annotated[
         str,
-        typer.Option(help="Form of the checkpoints' names, as 'step_{N}' or 'v*/checkpoint-{N}'."),
+        typer.Option(
+            help="Form of the names of checkpoints or files, as 'step_{N}' or 'v*/checkpoint-{N}'."
+        ),
     ] = "",
+    metric: Annotated[
+        str | None, item_option(help="Metric that decides, if the answers have several.")
+    ] = None,
+    right_if: RightIfOption = None,
+    scale: ScaleOption = None,
+    lower_is_better: LowerOption = False,
+    unscored_if: UnscoredIfOption = None,
     poll: Annotated[
         float, typer.Option(min=0.05, help="Seconds between two looks at the folder.")
     ] = 5.0,
@@ -121,6 +143,9 @@ def follow_command(
 ) -> None:
     """Score each checkpoint of a training once, as soon as it is saved, from a process of its own.
 
+    The answers that a trainer for RL writes at its validations are read instead
+    where no --base names a model.
+
     It ends at the training's last step, after --idle, or on SIGTERM or Ctrl-C.
     Started again, it continues. It exits with 3 if the guard stops it or the last
     outputs are not finite, and with 4 if the last checkpoint has no look.
@@ -129,15 +154,20 @@ def follow_command(
     forgetwatch follow ...
     """
     check_device_map(device_map)
-    probe_named = load_probe(probe)
+    is_of_answers = not base or (
+        Path(base).is_file() and Path(output_dir).is_dir() and is_dumps([Path(output_dir)])
+    )
+    probe_named = None if is_of_answers else load_probe(probe)
     is_missing = "://" not in output_dir and not Path(output_dir).exists()
     if is_missing and once:
         raise WatchError(f"{output_dir}: no such folder{did_you_mean_path(Path(output_dir))}")
     if is_first_process():
         if is_missing:
             log(f"{output_dir}: no such folder yet; it is followed once it is there")
-        log(f"loading {base} ...")  # at once: importing what loads it takes seconds
-    from forgetwatch.follow.follower import Follower, FollowSettings
+        # At once: importing what loads it takes seconds.
+        log(f"loading {base or output_dir} ...")
+    from forgetwatch.follow.follow_settings import FollowSettings
+    from forgetwatch.follow.follower import Follower
     from forgetwatch.run.guard import Guard
     from forgetwatch.scoring.model_loading import silence_loading
 
@@ -162,6 +192,10 @@ def follow_command(
         endpoint=endpoint or ("http://127.0.0.1:8000" if serve else ""),
         serve=serve,
     )
+    if probe_named is None:
+        rule = outcome_rule(right_if, scale, lower_is_better, unscored_if)
+        _follow_answers(Path(output_dir), settings, folder, rule, metric)
+        return
     with shared_work():
         items = probe_named
         if not serve or is_endpoint(base) or is_trial(items):  # else its first server tells
@@ -184,6 +218,35 @@ def follow_command(
         raise typer.Exit(_TRIPPED)
     if unstored or status:
         raise typer.Exit(_UNSTORED if unstored else status)
+
+
+def _follow_answers(
+    output_dir: Path,
+    settings: "FollowSettings",
+    folder: Path | None,
+    rule: OutcomeRule,
+    metric: str | None,
+) -> None:
+    from forgetwatch.follow.dump_follower import DumpFollower
+
+    follower = DumpFollower(
+        output_dir, settings, rule=rule, metric=metric, folder=folder, on_look=echo
+    )
+    end = follower.follow()
+    follower.show()
+    for step, error in sorted(follower.failed.items()):
+        echo(f"step {step} could not be read: {error}", err=True)
+    if follower.run is None:
+        raise WatchError(
+            f"{output_dir}: needed answers of a training's steps, found none that can be read; a "
+            "model to compare checkpoints with is named by --base"
+        )
+    steps = len(follower.run.comparisons) - 1
+    echo(
+        f"forgetwatch: {steps} steps after the first are read; started again, it goes on", err=True
+    )
+    if end == "guard":
+        raise typer.Exit(_TRIPPED)
 
 
 def _status(run: Trajectory) -> int:

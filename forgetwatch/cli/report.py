@@ -1,6 +1,8 @@
-"""`forgetwatch report RUN_DIR [RUN_DIR ...]`: a whole run, look by look; several folders are its stages."""
+"""`forgetwatch report RUN_DIR|DUMPS [...]`: a run, look by look; its stages, or the files of a training's steps."""
 
+import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -10,17 +12,24 @@ from forgetwatch.cli.options import (
     STDOUT,
     FailIfOption,
     JsonOption,
+    LowerOption,
     NoWorseThanOption,
     PolicyOption,
+    RightIfOption,
+    ScaleOption,
     ToleranceOption,
+    UnscoredIfOption,
     check_distinct,
     check_output,
     check_pictures,
+    item_option,
     limits,
+    outcome_rule,
     tolerated,
 )
 from forgetwatch.cli.output import (
     answer_json,
+    bytes_bar,
     echo,
     exit_code_of_limits,
     judge,
@@ -34,7 +43,7 @@ from forgetwatch.comparing.causes import COLUMNS, Cause, Causes, why_lost
 from forgetwatch.comparing.document import causes_json, trajectory_json
 from forgetwatch.comparing.flips import first_forgotten, flips
 from forgetwatch.comparing.stages import read_stages
-from forgetwatch.comparing.trajectory import Trajectory, this_stage
+from forgetwatch.comparing.trajectory import Trajectory, this_stage, trajectory_of
 from forgetwatch.comparing.verdict import Tolerance
 from forgetwatch.errors import ForgetwatchError, SnapshotError, WatchError
 from forgetwatch.extras import missing
@@ -42,14 +51,16 @@ from forgetwatch.policy.policy import load_policy
 from forgetwatch.policy.ruling import Sides
 from forgetwatch.probes.nearness import answers_of, category_words, nearness_to
 from forgetwatch.probes.row_files import training_texts
+from forgetwatch.readers.dumps import is_dumps, read_dumps
+from forgetwatch.readers.outcomes import load_snapshot
 from forgetwatch.report.advice import PAGE, Advice, advise, proposed
 from forgetwatch.report.card import CARD, write_card
-from forgetwatch.report.eight_lines import first_table
+from forgetwatch.report.eight_lines import first_table, run_label
 from forgetwatch.report.pictures import save_run
 from forgetwatch.report.sentences import loss_sentences
 from forgetwatch.report.stage_tables import paths_sentence, stage_lines
 from forgetwatch.report.terminal import comparison_detail, first_lines
-from forgetwatch.run_folder.contents import find_run_folder, run_probe
+from forgetwatch.run_folder.contents import find_run_folder, is_run_folder, run_probe
 from forgetwatch.run_folder.description import REPORT, RUN_FOLDER
 from forgetwatch.text import count, fit_ends, one_line, percent, run_name
 
@@ -60,9 +71,31 @@ def report_command(  # noqa: C901
     runs: Annotated[
         list[Path],
         typer.Argument(
-            help="A run folder (_forgetwatch), or the output_dir that contains one; several are its stages."
+            help="A run folder (_forgetwatch), or the output_dir that contains one; several are its stages. Or the "
+            "files that a training writes at its steps, and folders of them."
         ),
     ],
+    base: Annotated[
+        Path | None,
+        item_option(help="Outcomes before the training, in place of those of the first step."),
+    ] = None,
+    repeat: Annotated[
+        Path | None,
+        item_option(help="These outcomes measured again: flips between them are noise."),
+    ] = None,
+    step: Annotated[
+        str,
+        item_option(
+            help="Column of the step in rows of many, or form of the names: 'run_{N}/val.csv'."
+        ),
+    ] = "",
+    metric: Annotated[
+        str | None, item_option(help="Metric that decides right or wrong, if there are several.")
+    ] = None,
+    right_if: RightIfOption = None,
+    scale: ScaleOption = None,
+    lower_is_better: LowerOption = False,
+    unscored_if: UnscoredIfOption = None,
     detail: Annotated[
         bool,
         typer.Option("--detail", help="Also print every look, correction, diagnostic and alarm."),
@@ -97,7 +130,11 @@ def report_command(  # noqa: C901
     no_worse_than: NoWorseThanOption = None,
     policy: PolicyOption = None,
 ) -> None:
-    """Show a run: the last look against the start, its alarms, what to do, and the path of its page."""
+    """Show a run: the last look against the start, its alarms, what to do, and the path of its page.
+
+    The answers that verl, NeMo RL, SkyRL, TRL, AReaL and others write at each
+    validation are a run too, and so are the logs of many checkpoints.
+    """
     question_probe = None if policy is None else run_probe(runs[-1])
     limited = limits(
         fail_if=fail_if,
@@ -109,7 +146,19 @@ def report_command(  # noqa: C901
     check_output(output, "a report")
     check_pictures(plots)
     tolerances = tolerated(tolerance)
-    trajectory = read_stages(runs)
+    is_run, flips_of = all(map(is_run_folder, runs)) and not step, ""
+    if is_run or not is_dumps(runs, step):
+        trajectory = read_stages(runs)
+    else:
+        rule = outcome_rule(right_if, scale, lower_is_better, unscored_if)
+        with bytes_bar(f"reading {runs[0]}") as progress:
+            dumps = read_dumps(
+                runs, base=base, form=step, metric=metric, rule=rule, progress=progress
+            )
+        second = None if repeat is None else load_snapshot(repeat, metric=metric, rule=rule)
+        trajectory = replace(trajectory_of(dumps.looks, repeat=second), notes=dumps.notes)
+        ends = [str(look.meta.get("source")) for look in (dumps.looks[0], dumps.looks[-1])]
+        flips_of = shlex.join(["forgetwatch", "flips", *ends]) if ends[0] != ends[1] else ""
     if train and len(runs) > 1:
         raise typer.BadParameter(
             "--train: needed one run, whose training rows the questions are compared with"
@@ -119,7 +168,7 @@ def report_command(  # noqa: C901
             f"{runs[0]}: --train needs a look after the start, found none; nothing is lost yet"
         )
     causes = _causes(runs[0], trajectory, train) if train else None
-    has_advice = len(runs) == 1 and len(this_stage(trajectory)) > 1
+    has_advice = is_run and len(runs) == 1 and len(this_stage(trajectory)) > 1
     advice = advise(trajectory, runs[0], tolerance=tolerances) if has_advice else []
     json_alone = json_path == STDOUT
     sides = Sides(
@@ -143,12 +192,14 @@ def report_command(  # noqa: C901
         print_pictures(save_run(trajectory, plots), err=json_alone)
     if not json_alone:
         console = result_console(wide=detail)
-        run_of = runs[0] if len(runs) == 1 else ""
+        run_of = runs[0] if is_run and len(runs) == 1 else ""
         last_look = trajectory.final
         table = first_table(
             last_look,
             trajectory=trajectory,
             run=run_of,
+            name="" if is_run else run_label(trajectory, _folder(runs[0])),
+            flips=flips_of,
             tolerance=tolerances,
             gate=results[0] if results else None,
         )
@@ -184,6 +235,10 @@ def report_command(  # noqa: C901
         echo(f"model card: {card}", err=json_alone)
     if status := exit_code_of_limits(results, to_stderr=json_alone):
         raise typer.Exit(status)
+
+
+def _folder(path: Path) -> Path:
+    return path if path.is_dir() else path.parent
 
 
 def _causes(run: Path, trajectory: Trajectory, train: Sequence[Path]) -> Causes:
@@ -275,7 +330,12 @@ def _write(
         probe=run_probe(runs[0]),
         first=first_forgotten(trajectory),
     )
-    path = output or find_run_folder(runs[-1]) / REPORT
+    is_run = is_run_folder(runs[-1])
+    path = output or (
+        find_run_folder(runs[-1]) / REPORT
+        if is_run
+        else _folder(runs[-1]) / f"forgetwatch-{REPORT}"
+    )
     last_look = trajectory.final
     title = " → ".join(map(run_name, runs))
     try:
@@ -286,7 +346,7 @@ def _write(
             tolerance=tolerance,
             trajectory=trajectory,
             title=title,
-            folder=runs[0] if len(runs) == 1 else None,
+            folder=runs[0] if len(runs) == 1 and is_run else None,
             causes=causes,
         )
     except OSError as error:

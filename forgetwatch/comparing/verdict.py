@@ -52,6 +52,7 @@ from forgetwatch.metrics.intervals import Interval, newcombe
 from forgetwatch.metrics.margin_change import FEWEST
 from forgetwatch.metrics.shrinkage import shrunk
 from forgetwatch.metrics.transitions import Cells
+from forgetwatch.readers.dumps import SAMPLED
 from forgetwatch.text import count, one_line
 
 Answer = Literal["PASS", "FAIL", "INCONCLUSIVE"]
@@ -218,7 +219,16 @@ def legs_of(
         if tolerance.category is None
         else category_leg(comparison, -tolerance.category, level),
     ]
+    if legs[1] is not None and _may_be_sampling(comparison):
+        reason = "flips may be sampling: one sample a question; two, or --repeat, would tell"
+        legs[1] = replace(legs[1], answer="INCONCLUSIVE", is_tolerable=False, reason=reason)
     return tuple(leg for leg in legs if leg is not None)
+
+
+def _may_be_sampling(comparison: Comparison) -> bool:
+    right = comparison.all[RIGHT_LOST]
+    is_known = comparison.samples > 1 or (right is not None and right.less_noise)
+    return bool(comparison.after.get(SAMPLED)) and not is_known
 
 
 def _change_leg(name: LegName, groups: list[Group], limit: float, level: float = 0.95) -> Leg:

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +36,7 @@ from forgetwatch.errors import (
     SnapshotError,
     WatchError,
 )
+from forgetwatch.follow.deliveries import Deliveries
 from forgetwatch.follow.folders import (
     CheckpointGoneError,
     CheckpointStore,
@@ -47,18 +48,16 @@ from forgetwatch.follow.folders import (
     weight_digests,
     weights_of,
 )
+from forgetwatch.follow.follow_settings import FollowSettings
 from forgetwatch.follow.queue import CheckpointQueue, End
 from forgetwatch.follow.server import CheckpointServer
 from forgetwatch.follow.signals import set_by_signals
 from forgetwatch.loading import Loading
 from forgetwatch.probe import Probe
-from forgetwatch.progress import Failures, cause_of, log
-from forgetwatch.run import run_output
-from forgetwatch.run.guard import Guard, finding_lines
+from forgetwatch.progress import cause_of, log
 from forgetwatch.run.look import LookScorer
 from forgetwatch.run.run import Look, Run
 from forgetwatch.run.run_drift import RunDrift
-from forgetwatch.run.trackers import FollowerLogger
 from forgetwatch.run_folder.description import BASELINE, FOLLOW_FOLDER
 from forgetwatch.scoring.cached_score import score_checkpoint
 from forgetwatch.scoring.model_loading import (
@@ -70,7 +69,6 @@ from forgetwatch.scoring.model_loading import (
 from forgetwatch.scoring.processes import failed_together, on_all_processes, on_main_process, rank
 from forgetwatch.scoring.tokenizer_loading import has_tokenizer
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.version import VERSION
 
 _PATIENCE: Final = 5.0
 """Seconds that a follower waits for another one of the same run folder, which may be ending."""
@@ -78,45 +76,6 @@ _PATIENCE: Final = 5.0
 
 _CHECKSUM: Final = "base_checksum"
 """Name under which the baseline's metadata has the checksum of the snapshot that it is."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FollowSettings:
-    """Settings of a follower.
-
-    Attributes:
-        base: What checkpoints are compared with: a model id, a checkpoint folder, or a snapshot
-            file.
-        name: Form of the names of the checkpoints' folders, such as ``step_{N}``; empty for the
-            usual ones.
-        poll: Seconds between two looks at the folder.
-        idle: Seconds without a new checkpoint after which it ends; None for no limit.
-        once: True to score the checkpoints that are there, and end.
-        guard: Bounds on losses, of which ``stop`` ends the follower; None for none.
-        report_to: Names of trackers.
-        group: Group of the tracker's run; None for none.
-        resume_run: Id of a tracker's run, such as the training's own, that gets the numbers; None
-            for a new run.
-        full: True to send every number of every group, and to measure the drift from the base.
-        loading: How models are loaded.
-        endpoint: Address at which checkpoints are served, with ``{checkpoint}`` for the name of one;
-            empty to score them in this process.
-        serve: Command that serves one checkpoint; empty where something else serves them.
-    """
-
-    base: str
-    name: str = ""
-    poll: float = 5.0
-    idle: float | None = None
-    once: bool = False
-    guard: Guard | None = None
-    report_to: tuple[str, ...] = ()
-    group: str | None = None
-    resume_run: str | None = None
-    full: bool = False
-    loading: Loading = Loading()
-    endpoint: str = ""
-    serve: str = ""
 
 
 class _Base:
@@ -217,25 +176,18 @@ class Follower:
         self._looks = LookScorer(self.run)
         self.scored: list[int] = []
         self._settings = settings
-        self._on_look = on_look
         self._base = _Base(settings.base, loading=settings.loading)
-        self._runs = FollowerLogger(
-            settings.report_to,
+        self._out = Deliveries(
+            settings,
             title=f"follow {output_dir.rstrip('/').rsplit('/', 1)[-1]}",
-            group=settings.group,
-            resume_run=settings.resume_run,
             config={
                 "base": settings.base,
                 "probe": probe.name,
                 "fingerprint": probe.fingerprint,
                 "items": len(probe),
-                "version": VERSION,
             },
-            full=settings.full,
+            on_look=on_look,
         )
-        self._has_tripped = False
-        self._page = run_output.ReportPage()
-        self._failures = Failures(strict=False, work="following", is_main_process=rank() == 0)
         self._stop = threading.Event()
         self.queue = CheckpointQueue(
             self._store,
@@ -293,12 +245,7 @@ class Follower:
             if next_item is None:
                 continue
             self._take(next_item)
-            guard = self._settings.guard
-            if (
-                guard is not None
-                and guard.action == "stop"
-                and on_main_process(lambda: self._has_tripped)
-            ):
+            if on_main_process(lambda: self._out.stops):
                 return "guard"
 
     def _note_end(self, end: End) -> None:
@@ -453,7 +400,9 @@ class Follower:
                 else f"{checkpoint.name} could not be scored: {why}"
             )
             self.queue.fail(checkpoint)
-            with self._failures.tolerate("noting a checkpoint that failed", step=checkpoint.step):
+            with self._out.failures.tolerate(
+                "noting a checkpoint that failed", step=checkpoint.step
+            ):
                 self.run.note_failed(checkpoint.step, cause_of(error))
         self.queue.restart_clock()
 
@@ -492,20 +441,9 @@ class Follower:
                 "weights": weights,
             }
             look = self._look(str(path), step=step, origin=origin, checkpoint=checkpoint)
-            took = time.perf_counter() - started
         self.scored.append(step)
         self.queue.deal_with(checkpoint)
-        line = run_output.look_line(
-            look.comparison.all, step=step, max_steps=checkpoint.max_steps, took=took
-        )
-        for task, sink in (
-            ("printing the look", lambda _: self._on_look(line) if rank() == 0 else None),
-            ("sending the row", self._runs.take),
-            ("the guard", self._judge),
-            ("writing the report", self._page.take),
-        ):
-            with self._failures.tolerate(task, step=step):
-                sink(look)
+        self._out.deliver(look, started=started, max_steps=checkpoint.max_steps)
 
     def _look(
         self,
@@ -579,8 +517,8 @@ class Follower:
             look = self._look(base_name, step=0, origin=origin)
         except (ForgetwatchError, OSError) as error:
             raise _FollowError(f"the base cannot be scored: {error}") from error
-        with self._failures.tolerate("sending the row of the base", step=0):
-            self._runs.take(look)
+        with self._out.failures.tolerate("sending the row of the base", step=0):
+            self._out.runs.take(look)
 
     def _check_base(self, checkpoint: SavedCheckpoint, base: Mapping[str, str]) -> None:
         # Adapters of one run need the same weights of the base.
@@ -596,37 +534,16 @@ class Follower:
                 "aside, and the follower begins anew"
             )
 
-    def _judge(self, look: Look) -> None:
-        # All processes store the findings together.
-        guard, run = self._settings.guard, look.run
-        if guard is None:
-            return
-        new = run.note(guard.findings(run.stage_trajectory(), run.lost_must_pass(look.step)))
-        self._has_tripped |= bool(new)
-        for line in (lines := finding_lines(new)):
-            self._log(line)
-        if new and rank() == 0:
-            self._runs.alert("\n".join(lines), step=look.step)
-
     def _finish(self) -> None:
         # Whatever has happened.
-        run = self.run
-        if rank() == 0 and run.comparisons:
-            step = max(run.comparisons)
-            with self._failures.tolerate("closing the trackers", step=step):
-                self._runs.send(run)
-                self._runs.finish(run)
-            with self._failures.tolerate("writing the report", step=step):
-                self._page.write(run, at_once=True)
-            self._failures.log_counts()
+        self._out.finish(self.run)
         if rank() == 0:  # the others are not waited for: one of them may have failed alone
-            run.folder.release()
+            self.run.folder.release()
 
     def show(self) -> None:
         """Print the table of the last look, if any, in the main process."""
-        if rank() == 0 and len(self.run.comparisons) > 1:
-            of = self.queue.latest.max_steps if self.queue.latest else None
-            run_output.show(self.run, page=self._page, max_steps=of)
+        latest = self.queue.latest
+        self._out.show(self.run, max_steps=latest.max_steps if latest else None)
 
     def _log(self, line: str) -> None:
         if rank() == 0:

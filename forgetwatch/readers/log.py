@@ -323,6 +323,7 @@ class Log:
         if wanted is None:
             names = ", ".join(map(self._shown, self._metrics)) or "none"
             named = f"; --metric takes {', '.join(scores)} as a score" if scores else ""
+            named = named or "; --scale LOW,HIGH gives the range of a score"
             raise SnapshotError(
                 f"{self.path}: no metric in this log is right or wrong for each item; it has "
                 f"{names}{named}"

@@ -22,6 +22,10 @@ SUFFIXES: Final = (".parquet", ".csv", ".jsonl", ".json", ".eval")
 """Suffixes of files of outcomes: a name that has one is a path and never looked up as a model id."""
 
 
+MODEL_FILES: Final = ("config.json", "adapter_config.json")
+"""Files by which a folder is a model, or an adapter."""
+
+
 class _Reader(NamedTuple):
     """Reader of one tool's logs."""
 
@@ -72,9 +76,7 @@ def load_snapshot(
 def is_outcomes(path_given: str) -> bool:
     """Is the path there, and not a model?"""
     path = Path(path_given)
-    is_model = path.is_dir() and any(
-        (path / name).is_file() for name in ("config.json", "adapter_config.json")
-    )
+    is_model = path.is_dir() and any((path / name).is_file() for name in MODEL_FILES)
     return path.exists() and not is_model
 
 

@@ -8,6 +8,7 @@
     human-eval             *_results.jsonl
     MMLU-Pro               the results of its own scripts
     promptfoo              results of one provider
+    trainings              answers that verl, NeMo RL, SkyRL, TRL, AReaL, ms-swift, ... write (`DUMPS`)
 
 A declaration says which names the first object of a file has, where the rows are, and what each row
 says. A folder of one model's files is read as one log; of a data set with several files the last in
@@ -16,9 +17,10 @@ renamed files pair too. The answers to one item are samples in their order, wher
 questions. Tools that are met rarely have a command in `docs/how-to/logs.md`.
 """
 
+import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -27,8 +29,10 @@ from forgetwatch.errors import SnapshotError, some_of
 from forgetwatch.files.json_pieces import begins_json, first_object
 from forgetwatch.files.reading import read_head
 from forgetwatch.files.rows import ABSENT, read_rows, value_at
+from forgetwatch.grading.output_text import normalise
 from forgetwatch.probe import LETTERS
 from forgetwatch.readers.log import Log, Reading
+from forgetwatch.readers.table import parquet_schema
 from forgetwatch.snapshot import Snapshot
 
 Row = Mapping[str, Any]
@@ -52,6 +56,7 @@ class Tool:
         place: Groups ``task`` and ``model`` in the path of a file.
         model: Path of the field that names the model in each row.
         repeats: True if rows with one id are samples.
+        step: Path of the field that holds the step of a training.
     """
 
     name: str
@@ -63,6 +68,7 @@ class Tool:
     place: str = ""
     model: str = ""
     repeats: bool = False
+    step: str = ""
 
     def rows(self, path: Path) -> Iterator[Row]:
         """Yield the rows of a file."""
@@ -191,6 +197,65 @@ def _promptfoo(row: Row) -> Answers:
     }
 
 
+_QUESTIONS: Final = ("input_prompt", "input", "prompt", "question", "messages", "content.0")
+_OUTPUTS: Final = ("output_response", "output", "completion", "response", "predict")
+_GOLDS: Final = (
+    *("gts", "ground_truth", "env_extras.reward_spec.ground_truth", "gold_answer"),
+    *("answer", "labels", "label"),
+)
+_OUTCOMES: Final = {
+    **{name: name for name in ("acc", "correct", "score", "reward")},
+    **{"rewards.0": "reward", "metrics.correct": "correct"},
+}
+"""Fields of answers that trainings write, and the names of metrics."""
+
+_NO_OUTCOMES: Final = frozenset(
+    ("step", "advantage", "idx", "index", "seqlen", "prompt_len", "sample_idx", "uid")
+)
+
+
+def _rollout(row: Row) -> Answers:
+    # Questions pair by their text: the order of rows is not stable, and ids count rows.
+    question, gold, output = (_first(row, *names) for names in (_QUESTIONS, _GOLDS, _OUTPUTS))
+    if isinstance(question, list):  # the answer stands among the messages
+        answers = [_text(turn.get("content")) for turn in question if turn["role"] == "assistant"]
+        question = [turn["content"] for turn in question if turn["role"] != "assistant"]
+        output = answers[-1] if output is None and answers else output
+    if isinstance(output, list):
+        output = output[-1].get("content")
+    metrics = {
+        name: value for path, name in _OUTCOMES.items() if (value := _first(row, path)) is not None
+    }
+    # A reward for each token.
+    metrics = {name: sum(v) if isinstance(v, list) else v for name, v in metrics.items()}
+    if not metrics:  # reward functions have names of their own
+        numbers = {name: value for name, value in row.items() if isinstance(value, (int, float))}
+        metrics = {name: value for name, value in numbers.items() if name not in _NO_OUTCOMES}
+    if not metrics and isinstance(gold, str):
+        metrics = {"exact_match": normalise(str(output)) == normalise(gold)}
+    yield {
+        "item_id": None,
+        "question": [question, gold],
+        "metrics": metrics,
+        "category": _text(_first(row, "data_source", "task")),
+        "output": _text(output),
+    }
+
+
+DUMPS: Final = {
+    "verl": ("input", "output", "score"),
+    "NeMo RL": ("content", "rewards"),
+    "SkyRL": ("input_prompt", "output_response", "score"),
+    "AReaL": ("prompt", "completion", "reward", "head_version"),
+    "verifiers, prime-rl": ("prompt", "completion", "reward"),
+    "TRL": ("prompt", "completion", "advantage"),
+    "ms-swift": ("response", "labels", "messages"),
+    "LLaMA-Factory": ("prompt", "predict", "label"),
+    "ART": ("messages", "reward"),
+    "Atropos": ("messages", "question", "score"),
+}
+"""Fields of the answers that trainings write, by the tool."""
+
 TOOLS: Final = (
     Tool(
         name="EvalScope",
@@ -258,6 +323,17 @@ TOOLS: Final = (
         model="provider.id",
         repeats=True,
     ),
+    *(
+        Tool(
+            name=name,
+            starts=frozenset(fields),
+            has=(),
+            answers=_rollout,
+            repeats=True,
+            step="head_version" if name == "AReaL" else "step",
+        )
+        for name, fields in DUMPS.items()
+    ),
 )
 """Declarations in the order in which they are tried."""
 
@@ -276,9 +352,10 @@ def find_tool(path: Path) -> Tool | None:
             if (files := _files(path, tool)) and find_tool(files[0]) is not None:
                 return find_tool(files[0])
         return None
-    if not begins_json(read_head(path)):
+    schema = parquet_schema(path)
+    if schema is None and not begins_json(read_head(path)):
         return None
-    names = first_object(path).keys()
+    names = set(schema.names) if schema is not None else first_object(path).keys()
     if {"item_id", "correct"} <= names:
         return None  # a table of our own may have more columns
     return next((tool for tool in TOOLS if tool.starts <= names and _is_of(path, tool)), None)
@@ -301,6 +378,11 @@ def recognises(path: Path) -> bool:
     return find_tool(path) is not None
 
 
+def is_dump(path: Path) -> bool:
+    """Did a training write the answers in a file?"""
+    return (tool := find_tool(path)) is not None and tool.name in DUMPS
+
+
 def read(path: Path, reading: Reading) -> Snapshot:
     """Read the outcomes in a file or folder of one of the tools."""
     tool = find_tool(path)
@@ -308,33 +390,8 @@ def read(path: Path, reading: Reading) -> Snapshot:
         raise SnapshotError(
             f"{path}: needed a log of {', '.join(dict.fromkeys(tool.name for tool in TOOLS))}"
         )
-    log = Log(path, tool.name, reading)
     files = _files(path, tool) if path.is_dir() else [path]
-    places = [
-        re.search(tool.place, file.absolute().as_posix()) if tool.place else None for file in files
-    ]
-    groups = [match.groupdict() if match else {} for match in places]
-    models = {group["model"] for group in groups if "model" in group}
-    by_task = {group.get("task", ""): file for group, file in zip(groups, files, strict=True)}
-    times = Counter[tuple[str, str]]()
-    for number, (task, file) in enumerate(by_task.items(), start=1):
-        beside = _beside(file) if tool.name == "HELM" else {}
-        for at, row in enumerate(tool.rows(file), start=1):
-            models |= {model} if (model := _text(_first(row, tool.model))) is not None else set()
-            reason = reading.rule.unscored_reason(row)
-            try:
-                full_row = {**row, "input": beside.get(_place_of(row))} if beside else row
-                for answer in tool.answers(full_row):
-                    answer["unscored"] = reason or answer.get("unscored")
-                    if tool.repeats:
-                        answer["sample"] = times[task, answer["item_id"]]
-                        times[task, answer["item_id"]] += 1
-                    log.add(task=task, **answer)
-            except _MISREAD as error:
-                raise SnapshotError(
-                    f"{file}, row {at}: not a row of {tool.name} ({error!r:.120})"
-                ) from error
-        reading.report(number, len(by_task))
+    (log, models) = _read(path, tool, files, reading)[0]
     if len(models) > 1:
         remedy = (
             f"; `forgetwatch convert` with --where {tool.model}=MODEL takes one"
@@ -346,6 +403,74 @@ def read(path: Path, reading: Reading) -> Snapshot:
             f"{some_of(sorted(models), 5)}{remedy}"
         )
     return log.snapshot(log.metric(reading.metric), {"model": min(models)} if models else {})
+
+
+def read_steps(files: Sequence[Path], reading: Reading, column: str = "") -> dict[int, Snapshot]:
+    """Read the rows of many steps.
+
+    Args:
+        files: The files.
+        reading: Options.
+        column: Path of the field that holds the step; empty for that of the tool.
+
+    Returns:
+        Outcomes by step; empty if no file is of a training.
+    """
+    steps: dict[int, Snapshot] = {}
+    for path in files:
+        tool = find_tool(path)
+        if tool is None and column:
+            tool = Tool(name="a table", starts=frozenset(), has=(), answers=_rollout, repeats=True)
+        if tool is not None and (column or tool.step):
+            logs = _read(path, tool, [path], reading, step=column or tool.step)
+            steps |= {
+                step: log.snapshot(log.metric(reading.metric), {})
+                for step, (log, _) in logs.items()
+            }
+    return steps
+
+
+def _read(
+    path: Path, tool: Tool, files: Sequence[Path], reading: Reading, *, step: str = ""
+) -> dict[int, tuple[Log, set[str]]]:
+    # The log and the names of the models, by step; 0 for all rows without the field of one.
+    logs: dict[int, tuple[Log, set[str]]] = (
+        {} if step else {0: (Log(path, tool.name, reading), set())}
+    )
+    places = [
+        re.search(tool.place, file.absolute().as_posix()) if tool.place else None for file in files
+    ]
+    groups = [match.groupdict() if match else {} for match in places]
+    by_task = {group.get("task", ""): file for group, file in zip(groups, files, strict=True)}
+    times = Counter[tuple[int, str, str]]()
+    for number, (task, file) in enumerate(by_task.items(), start=1):
+        beside = _beside(file) if tool.name == "HELM" else {}
+        for at, row in enumerate(tool.rows(file), start=1):
+            reason = reading.rule.unscored_reason(row)
+            try:
+                of_step = int(row[step]) if step else 0
+                if of_step not in logs:
+                    logs[of_step] = Log(path, tool.name, reading), set()
+                log, models = logs[of_step]
+                models |= (
+                    {model} if (model := _text(_first(row, tool.model))) is not None else set()
+                )
+                full_row = {**row, "input": beside.get(_place_of(row))} if beside else row
+                for answer in tool.answers(full_row):
+                    answer["unscored"] = reason or answer.get("unscored")
+                    if tool.repeats:
+                        name = answer["item_id"] or json.dumps(answer["question"], sort_keys=True)
+                        answer["sample"] = times[of_step, task, name]
+                        times[of_step, task, name] += 1
+                    log.add(task=task, **answer)
+            except _MISREAD as error:
+                raise SnapshotError(
+                    f"{file}, row {at}: not a row of {tool.name} ({error!r:.120})"
+                ) from error
+        reading.report(number, len(by_task))
+    for _, models in logs.values():
+        models |= {group["model"] for group in groups if "model" in group}
+    return logs
 
 
 def _beside(file: Path) -> dict[tuple[Any, Any], Any]:

@@ -184,6 +184,8 @@ class ForgetWatchCallback(TrainerCallback):
             return
         step, budget = state.global_step, training.budget
         budget.clock.end_step()
+        with training.failures.tolerate("reading the training's own answers", step=step):
+            training.turnover.read(training.trainer)
         if budget.is_to_check(step):
             training.check_budget(step)
             # The decision must be in the next checkpoint, or a resumed run would decide again.
@@ -220,6 +222,8 @@ class ForgetWatchCallback(TrainerCallback):
         if metrics is None or training is None or training.has_ended:
             return
         run = training.run
+        with training.failures.tolerate("reading the answers of an evaluation", step=step):
+            training.turnover.read(training.trainer, is_counted=False)
         # An evaluation before the first step is not chosen from, and its look is the baseline.
         if key and step > 0:
             training.look(state, control, kwargs)

@@ -384,6 +384,11 @@ class TrainerLogger(_Logger):
             self._send(run, row, step=step)
             self.log_verdict(run, step=step)
 
+    def log_row(self, run: Run, row: dict[str, float], *, step: int) -> None:
+        """Log a row of other numbers, if there are any."""
+        if row:
+            self._send(run, row, step=step)
+
     def log_figure(self, run: Run) -> None:
         """Log the trainer's new figure, if this step has a look."""
         step, task = self._state.global_step, run.state.task

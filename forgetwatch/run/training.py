@@ -26,6 +26,7 @@ from forgetwatch.run.schedule import Budget
 from forgetwatch.run.state import LookPlan, stored_plan
 from forgetwatch.run.trackers import TrainerLogger
 from forgetwatch.run.trainer import best_step, chosen_by, evaluation_weights, stateful, tokenizer_of
+from forgetwatch.run.turnover import Turnover
 from forgetwatch.run.watch_settings import WatchSettings
 from forgetwatch.run_folder.task_figure import TaskFigure, logged_figure
 from forgetwatch.scoring.processes import rank
@@ -49,12 +50,14 @@ class Training:
         has_ended: True once the training has ended; the model may have other weights then.
         is_restarted: True if the same run is trained again in this process.
         failures: Logs and counts what fails.
+        turnover: What became of the training's own prompts.
     """
 
     def __init__(self, settings: WatchSettings, trainer: Trainer, looks: LookScorer) -> None:
         self.settings, self.trainer, self.looks = settings, trainer, looks
         self.stops_again = self.has_ended = self.is_restarted = False
         self.failures = Failures(strict=settings.strict, is_main_process=rank() == 0)
+        self.turnover = Turnover()
         self._page = run_output.ReportPage()
         self._saved_weights: dict[
             int, str
@@ -113,6 +116,7 @@ class Training:
             return
         for task, sink in (
             ("logging the look", trackers.take),
+            ("logging the turnover", lambda _: trackers.log_row(run, self.turnover.row, step=step)),
             ("printing the look", partial(self._print, started=started)),
             ("the guard", partial(self._judge, trackers=trackers, control=control)),
             ("starting the command", lambda look: self.start_command(look.step, is_saved=False)),
@@ -287,6 +291,8 @@ class Training:
             # The model is not saved yet: nothing may fail here.
             with self.failures.tolerate("showing the table", step=step):
                 run_output.show(run, page=self._page, max_steps=max_steps)
+            if line := self.turnover.line:
+                self.log(line)
             self.failures.log_counts()
             if run.pending:
                 steps = ", ".join(map(str, run.pending))

@@ -61,7 +61,8 @@ from forgetwatch.comparing.flips import flips
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import trajectory_of
 from forgetwatch.errors import ScoringError, SnapshotError
-from forgetwatch.follow.follower import Follower, FollowSettings
+from forgetwatch.follow.follow_settings import FollowSettings
+from forgetwatch.follow.follower import Follower
 from forgetwatch.measures.aligned import snapshot_bits
 from forgetwatch.measures.known_items import KNOWN
 from forgetwatch.report.flip_list import flip_lines

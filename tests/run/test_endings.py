@@ -25,7 +25,8 @@ from forgetwatch.comparing.decision import decide_run
 from forgetwatch.comparing.stages import read_stages
 from forgetwatch.comparing.trajectory import right_answers, trajectory_of
 from forgetwatch.errors import MismatchError, ScoringError
-from forgetwatch.follow.follower import Follower, FollowSettings
+from forgetwatch.follow.follow_settings import FollowSettings
+from forgetwatch.follow.follower import Follower
 from forgetwatch.run import trackers
 from forgetwatch.run.guard import Guard
 from forgetwatch.run.trainer import best_step

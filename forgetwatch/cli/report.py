@@ -39,6 +39,7 @@ from forgetwatch.cli.output import (
     write_json,
     write_report,
 )
+from forgetwatch.cli.resolve import with_questions
 from forgetwatch.comparing.causes import COLUMNS, Cause, Causes, why_lost
 from forgetwatch.comparing.document import causes_json, trajectory_json
 from forgetwatch.comparing.flips import first_forgotten, flips
@@ -330,14 +331,13 @@ def _write(
         probe=run_probe(runs[0]),
         first=first_forgotten(trajectory),
     )
-    is_run = is_run_folder(runs[-1])
-    path = output or (
-        find_run_folder(runs[-1]) / REPORT
-        if is_run
-        else _folder(runs[-1]) / f"forgetwatch-{REPORT}"
-    )
-    last_look = trajectory.final
-    title = " → ".join(map(run_name, runs))
+    last_look, title = trajectory.final, " → ".join(map(run_name, runs))
+    if is_run := is_run_folder(runs[-1]):
+        path = output or find_run_folder(runs[-1]) / REPORT
+    else:
+        folder, title = _folder(runs[-1]), _folder(runs[-1]).resolve().name
+        path = output or folder / f"forgetwatch-{REPORT}"
+        changed = with_questions(changed, "", trajectory.baseline, None)
     try:
         write_report(
             path,

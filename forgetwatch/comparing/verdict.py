@@ -214,14 +214,13 @@ def legs_of(
         None
         if tolerance.accuracy is None
         else _change_leg("accuracy", [group], -tolerance.accuracy, level),
-        None if tolerance.known is None else knowledge_leg(group, tolerance.known, level=level),
+        None
+        if tolerance.known is None
+        else knowledge_leg(comparison, group, tolerance.known, level=level),
         None
         if tolerance.category is None
         else category_leg(comparison, -tolerance.category, level),
     ]
-    if legs[1] is not None and _may_be_sampling(comparison):
-        reason = "flips may be sampling: one sample a question; two, or --repeat, would tell"
-        legs[1] = replace(legs[1], answer="INCONCLUSIVE", is_tolerable=False, reason=reason)
     return tuple(leg for leg in legs if leg is not None)
 
 
@@ -382,17 +381,28 @@ def would_decide(leg: Leg, group: Group) -> str:
     return f"about {count(needed)} such questions would decide, if the change stays"
 
 
-def knowledge_leg(group: Group, limit: float, *, level: float = 0.95) -> Leg:
+def knowledge_leg(
+    comparison: Comparison, group: Group, limit: float, *, level: float = 0.95
+) -> Leg:
     """Leg of the clearly known items lost, net of luck.
 
     Of fewer than `FEWEST_TO_KEEP` known items it is the share of the right answers that is lost
-    beyond guessing.
+    beyond guessing. It is open where flips may be sampling.
 
     Args:
-        group: The group.
+        comparison: The comparison.
+        group: One of its groups.
         limit: The largest share that is tolerated.
         level: Level of the interval.
     """
+    leg = _knowledge(group, limit, level)
+    if not _may_be_sampling(comparison):
+        return leg
+    reason = "flips may be sampling: one sample a question; two, or --repeat, would tell"
+    return replace(leg, answer="INCONCLUSIVE", is_tolerable=False, reason=reason)
+
+
+def _knowledge(group: Group, limit: float, level: float) -> Leg:
     known_items, right = group[KNOWN], group[RIGHT_LOST]
     net = None if known_items is None else known_items.known_net
     if (

@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +27,7 @@ from forgetwatch.endpoint.address import Address
 from forgetwatch.endpoint.asking import UnreadableError, echoed, letters, rendered, written
 from forgetwatch.endpoint.client import Client, RefusedError
 from forgetwatch.endpoint.route import TRIED, Route, find_route
-from forgetwatch.errors import ScoringError
+from forgetwatch.errors import ScoringError, some_of
 from forgetwatch.grading.grader import RULES, ungradable_reason
 from forgetwatch.item import Item
 from forgetwatch.kept_answers import KeptAnswers
@@ -240,13 +241,13 @@ def _is_again(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 def _facts(client: Client) -> dict[str, Any]:
     """Facts of the server about its model; the client asks that model from now on."""
-    models = {str(model["id"]): model for model in client.ask("/models").get("data") or []}
+    models: dict[str, Any] = {}
+    with suppress(RefusedError):  # some servers list none
+        models = {str(model["id"]): model for model in client.ask("/models").get("data") or []}
     name = client.address.model or (next(iter(models)) if len(models) == 1 else "")
-    if models and name not in models:
-        raise ScoringError(
-            f"{client.address}: needed the name of a model, got {name!r}; the server has "
-            f"{', '.join(list(models)[:5])}: {client.address.url}#{next(iter(models))}"
-        )
+    if not name or (models and name not in models):
+        there = f"the server has {some_of(list(models), 5)}" if models else "the server lists none"
+        raise ScoringError(f"{client.address}: needed #NAME of a model, got {name!r}; {there}")
     client.address = replace(client.address, model=name)
     return {key: value for key, value in models.get(name, {}).items() if key in _FACTS}
 

@@ -503,7 +503,7 @@ def _leg(rule: Rule, group: Group, request: _Asked, level: float) -> Leg | None:
     if rule.kind == "category":
         return category_leg(request.comparison, -rule.limit, level)
     if rule.kind == "known":
-        return knowledge_leg(group, rule.limit, level=level)
+        return knowledge_leg(request.comparison, group, rule.limit, level=level)
     leg = accuracy_leg(group, -rule.loss_allowed(group.accuracy_before), level=level)
     if leg is None or leg.interval is None or leg.worst is None:
         return None

@@ -159,7 +159,7 @@ def read_dumps(
                 "the files that were written last count"
             )
     else:
-        looks = tools.read_steps(_answers(paths), reading, column)
+        looks = tools.read_steps(_answers(paths) if column or not form else [], reading, column)
     if not looks:
         raise SnapshotError(
             f"{paths[0]}: needed files of a training's steps (40.jsonl, val_data_step40.jsonl, "

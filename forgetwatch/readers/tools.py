@@ -197,7 +197,7 @@ def _promptfoo(row: Row) -> Answers:
     }
 
 
-_QUESTIONS: Final = ("input_prompt", "input", "prompt", "question", "messages", "content.0")
+_QUESTIONS: Final = ("input_prompt", "input", "prompt", "question", "messages", "turns", "content")
 _OUTPUTS: Final = ("output_response", "output", "completion", "response", "predict")
 _GOLDS: Final = (
     *("gts", "ground_truth", "env_extras.reward_spec.ground_truth", "gold_answer"),
@@ -205,7 +205,7 @@ _GOLDS: Final = (
 )
 _OUTCOMES: Final = {
     **{name: name for name in ("acc", "correct", "score", "reward")},
-    **{"rewards.0": "reward", "metrics.correct": "correct"},
+    **{"rewards": "reward", "metrics.correct": "correct"},
 }
 """Fields of answers that trainings write, and the names of metrics."""
 
@@ -217,14 +217,19 @@ _NO_OUTCOMES: Final = frozenset(
 def _rollout(row: Row) -> Answers:
     # Questions pair by their text: the order of rows is not stable, and ids count rows.
     question, gold, output = (_first(row, *names) for names in (_QUESTIONS, _GOLDS, _OUTPUTS))
-    if isinstance(question, list):  # the answer stands among the messages
-        answers = [_text(turn.get("content")) for turn in question if turn["role"] == "assistant"]
-        question = [turn["content"] for turn in question if turn["role"] != "assistant"]
-        output = answers[-1] if output is None and answers else output
+    if isinstance(question, list) and question and isinstance(question[0], list):
+        question = question[0]
+    if isinstance(question, list):  # what follows the first answer depends on it
+        roles = [turn["role"] for turn in question]
+        first = roles.index("assistant") if "assistant" in roles else len(roles)
+        output = question[-1].get("content") if output is None and first < len(roles) else output
+        question = [turn["content"] for turn in question[:first]]
     if isinstance(output, list):
         output = output[-1].get("content")
     metrics = {
-        name: value for path, name in _OUTCOMES.items() if (value := _first(row, path)) is not None
+        name: value
+        for path, name in _OUTCOMES.items()
+        if not isinstance(value := _first(row, path), dict | None)
     }
     # A reward for each token.
     metrics = {name: sum(v) if isinstance(v, list) else v for name, v in metrics.items()}
@@ -237,8 +242,9 @@ def _rollout(row: Row) -> Answers:
         "item_id": None,
         "question": [question, gold],
         "metrics": metrics,
-        "category": _text(_first(row, "data_source", "task")),
+        "category": _text(_first(row, "data_source", "benchmark", "task")),
         "output": _text(output),
+        "unscored": "error" if isinstance(row.get("error"), str) else None,
     }
 
 
@@ -248,9 +254,11 @@ DUMPS: Final = {
     "SkyRL": ("input_prompt", "output_response", "score"),
     "AReaL": ("prompt", "completion", "reward", "head_version"),
     "verifiers, prime-rl": ("prompt", "completion", "reward"),
+    "a rollout": ("prompt", "response", "reward"),
     "TRL": ("prompt", "completion", "advantage"),
     "ms-swift": ("response", "labels", "messages"),
     "LLaMA-Factory": ("prompt", "predict", "label"),
+    "Tinker": ("turns", "reward"),
     "ART": ("messages", "reward"),
     "Atropos": ("messages", "question", "score"),
 }

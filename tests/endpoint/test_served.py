@@ -177,7 +177,7 @@ def test_a_fee_is_agreed_to_before_the_first_request() -> None:
 def test_a_model_is_named_where_there_are_several(stub: Stub) -> None:
     assert score_endpoint(stub.url, probe(5)).meta["model"] == "base"
     stub.models = ["base", "tuned"]
-    with pytest.raises(ScoringError, match="the server has base, tuned: http"):
+    with pytest.raises(ScoringError, match="got ''; the server has base, tuned"):
         score_endpoint(stub.url, probe(5))
     with pytest.raises(ScoringError, match="got 'other'"):
         score_endpoint(f"{stub.url}#other", probe(5))

@@ -83,6 +83,42 @@ def art(q: int, s: int) -> dict[str, Any]:
     return {"reward": 0.5, "metrics": {"correct": right(q, s)}, "messages": turns}
 
 
+def tinker(q: int, s: int) -> dict[str, Any]:
+    turns = [{"role": "user", "content": f"q {q}"}, {"role": "assistant", "content": "x"}]
+    row = {"idx": q, "benchmark": "gsm8k", "turns": turns, "reward": right(q, s), "error": None}
+    return row | {"metrics": {"correct": right(q, s)}}
+
+
+def agent(q: int, s: int) -> dict[str, Any]:
+    # What a tool answers depends on the model, and is no part of the question.
+    answer = {"role": "assistant", "content": "x"}
+    turns = [
+        {"role": "user", "content": f"q {q}"},
+        answer,
+        {"role": "tool", "content": f"{s}"},
+        answer,
+    ]
+    return {"messages": turns, "reward": right(q, s), "metrics": {}}
+
+
+def as_texts(q: int, s: int) -> dict[str, Any]:
+    return {name: str(value) for name, value in verl(q, s).items()}
+
+
+def sidecar(q: int, s: int) -> dict[str, Any]:
+    return {
+        "step": s,
+        "uid": str(q * s),
+        "prompt": f"q {q}",
+        "response": "x",
+        "reward": right(q, s),
+    }
+
+
+def named_rewards(q: int, s: int) -> dict[str, Any]:
+    return trl(q, s) | {"rewards": {"right": right(q, s)}}
+
+
 FORMS: dict[str, tuple[str, Callable[[int, int], dict[str, Any]]]] = {
     "verl": ("val/{N}.jsonl", verl),
     "NeMo RL": ("exp_001/val_data_step{N}.jsonl", nemo),
@@ -90,6 +126,11 @@ FORMS: dict[str, tuple[str, Callable[[int, int], dict[str, Any]]]] = {
     "TRL": ("completions/completions_{N:05d}.parquet", trl),
     "ms-swift": ("v0/checkpoint-{N}/infer_result/20260101.jsonl", swift),
     "prime-rl": ("evals/step_{N}/gsm8k/results.jsonl", verifiers),
+    "Tinker": ("evals/checkpoint_{N}/gsm8k/trajectories.jsonl", tinker),
+    "an agent": ("step-{N}/trajectories.jsonl", agent),
+    "verl, texts": ("{N}.jsonl", as_texts),
+    "a sidecar of SkyRL": ("diag_rollouts/step_{N}.jsonl", sidecar),
+    "TRL, rewards by name": ("completions_{N:05d}.jsonl", named_rewards),
     "ART": ("trajectories/val/{N:04d}.jsonl", art),
 }
 

@@ -1,0 +1,104 @@
+"""`forgetwatch report` on the answers that a training writes: table, page, JSON, limits, and errors in one sentence."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from commands import Run
+
+from forgetwatch.report import html
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "svg", lambda draw, *, name, label: html.Markup("<svg></svg>"))
+
+
+def write(folder: Path, falls: float, *, low: float = 0.0, questions: int = 300) -> None:
+    """Validation files of verl at steps 0, 10 and 20; at each step more right answers are lost."""
+    folder.mkdir(parents=True)
+    for step in (0, 10, 20):
+        draws = random.Random(1)
+        rows = []
+        for question in range(questions):
+            right = question % 4 > 0 and draws.random() >= falls * step / 20
+            score = 1.0 if right else low
+            rows.append(
+                {
+                    "input": f"What is {question} and one?",
+                    "output": "x",
+                    "score": score,
+                    "step": step,
+                }
+            )
+        random.Random(step).shuffle(rows)
+        (folder / f"{step}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def test_the_table_the_page_and_the_next_command(command: Run, tmp_path: Path) -> None:
+    write(tmp_path / "val", 0.3)
+    done = command("report", "val")
+    assert done.status == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("FORGOT     val, step 20: accuracy fell by about ")
+    assert "next       forgetwatch flips val/0.jsonl val/20.jsonl" in lines
+    assert "note: the files name no options: what was clearly known is not measured" in lines
+    assert lines[-1] == "report: val/forgetwatch-report.html"
+    page = Path("val/forgetwatch-report.html").read_text()
+    assert "FORGOT" in page
+    assert "and one?" in page  # the lost questions by their text
+    assert command(*lines[[line[:4] for line in lines].index("next")].split()[2:]).status == 0
+    # The page is none of the training's files.
+    assert command("report", "val").stdout.splitlines()[:3] == lines[:3]
+
+
+def test_files_and_the_folder_are_one_run(command: Run, tmp_path: Path) -> None:
+    write(tmp_path / "val", 0.3)
+    names = [f"val/{step}.jsonl" for step in (20, 0, 10)]
+    assert command("report", *names).stdout == command("report", "val").stdout
+
+
+def test_the_json_has_a_look_for_each_step(command: Run, tmp_path: Path) -> None:
+    write(tmp_path / "val", 0.3)
+    done = command("report", "val", "--json", "-")
+    looks = json.loads(done.stdout)["looks"]
+    lost = [look["comparison"]["groups"][0]["forgotten"] for look in looks]
+    assert [look["step"] for look in looks] == [10, 20]
+    assert lost[0] < lost[1]
+
+
+@pytest.mark.parametrize(("falls", "status"), [(0.3, 3), (0.0, 4)])
+def test_limits_decide_the_exit_status(
+    command: Run, tmp_path: Path, falls: float, status: int
+) -> None:
+    write(tmp_path / "val", falls)
+    # Without a second measurement nothing is a pass: a flip may be sampling.
+    assert command("report", "val", "--no-worse-than", "2%,known=5%").status == status
+
+
+def test_the_base_measured_again_shows_what_sampling_changes(command: Run, tmp_path: Path) -> None:
+    write(tmp_path / "val", 0.0, questions=1500)
+    assert command("report", "val").stdout.startswith(
+        "NOT CLEAR  val, step 20: flips may be sampling"
+    )
+    done = command("report", "val", "--repeat", "val/10.jsonl")
+    assert done.stdout.startswith("KEPT "), done.stdout
+
+
+def test_rewards_of_another_range_need_their_scale(command: Run, tmp_path: Path) -> None:
+    write(tmp_path / "val", 0.3, low=-1.0)
+    done = command("report", "val")
+    assert done.status == 1
+    assert "--scale LOW,HIGH gives the range of a score" in done.last
+    assert command("report", "val", "--scale", "-1,1").stdout.startswith("FORGOT ")
+
+
+def test_what_is_no_run_is_refused(command: Run, tmp_path: Path) -> None:
+    (tmp_path / "val").mkdir()
+    assert "needed a run folder" in command("report", "val").last
+    write(tmp_path / "other", 0.3)
+    done = command("report", "other", "--step", "run_{N}.csv")
+    assert done.status == 1
+    assert "--step names a column, or a form with {N}" in done.last
+    assert command("report", "other", "--base", "nowhere.jsonl").status == 1

@@ -9,12 +9,12 @@ line that was cut by a crash, or changed, counts as not answered.
 
 import hashlib
 import json
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from forgetwatch.errors import SnapshotError
+from forgetwatch.errors import ForgetwatchError, SnapshotError
 from forgetwatch.files.writing import write_problem
 from forgetwatch.progress import log
 
@@ -80,6 +80,16 @@ class KeptAnswers:
         except OSError as error:  # the measurement itself needs no file
             log(f"{write_problem(error, self.path)}; if interrupted, it begins anew")
             self.path = None
+
+    @contextmanager
+    def named_at_an_end(self) -> Iterator[None]:
+        """Name the file if the measurement in the block is interrupted."""
+        try:
+            yield
+        except (KeyboardInterrupt, ForgetwatchError):
+            if self.path is not None and self._answers:
+                log(f"{self.path}: {len(self):,} answers are kept; the same command goes on")
+            raise
 
     def remove(self) -> None:
         """Remove the file: the measurement is stored."""

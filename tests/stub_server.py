@@ -209,6 +209,9 @@ def served(stub: Stub, port: int = 0) -> Iterator[Stub]:
         daemon_threads = True
         request_queue_size = 128
 
+        def handle_error(self, *_: Any) -> None:
+            pass  # a client that went away
+
     server = Server(("127.0.0.1", port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     stub.url = f"http://127.0.0.1:{server.server_port}"

@@ -32,6 +32,7 @@ from forgetwatch.cli.options import (
     check_pictures,
     item_option,
     limits,
+    outcome_options,
     outcome_rule,
     output_option,
     tolerated,
@@ -71,7 +72,6 @@ from forgetwatch.comparing.ranking import (
 from forgetwatch.comparing.subset import select
 from forgetwatch.comparing.verdict import Tolerance
 from forgetwatch.errors import SnapshotError
-from forgetwatch.grading.outcome_rule import UPPER_HALF, OutcomeRule
 from forgetwatch.loading import Loading
 from forgetwatch.policy.policy import check_groups
 from forgetwatch.policy.ruling import PolicyResult, Sides
@@ -286,8 +286,8 @@ def compare_command(  # noqa: C901
                     results=results,
                     names=names,
                     losses=losses,
-                    options=_flips_options(probe, metric, task or (), rule),
-                    can_measure_more=items is not None,
+                    options=outcome_options(rule, metric, probe=probe, tasks=task or ()),
+                    can_measure_more=items is not None and not any(map(is_outcomes, names)),
                     by=by or "category",
                     detail=detail,
                 )
@@ -376,24 +376,6 @@ def _asked_again(
         return before, after
 
     return replace(comparison, again=ask_again(before, after, items, score))
-
-
-def _flips_options(
-    probe: str | None, metric: str | None, tasks: Sequence[str], rule: OutcomeRule
-) -> list[str]:
-    low, high = rule.scale
-    values = {
-        "--probe": probe,
-        "--metric": metric,
-        "--right-if": None if rule.threshold is None else rule.right_if,
-        "--scale": None if rule.scale == UPPER_HALF.scale else f"{low:g},{high:g}",
-    }
-    options = ["--lower-is-better"] if rule.lower_is_better else []
-    options += [word for of in rule.unscored_if for word in ("--unscored-if", "=".join(of))]
-    options += [
-        word for name, value in values.items() if value is not None for word in (name, value)
-    ]
-    return options + [word for name in tasks for word in ("--task", name)]
 
 
 def _print(

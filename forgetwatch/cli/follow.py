@@ -23,7 +23,7 @@ from forgetwatch.cli.output import EXIT, echo, shared_work
 from forgetwatch.cli.resolve import fitted
 from forgetwatch.comparing.decision import not_finite, unmeasured
 from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.endpoint.address import is_endpoint
+from forgetwatch.endpoint.address import CHECKPOINT, is_endpoint
 from forgetwatch.errors import WatchError, did_you_mean_path
 from forgetwatch.grading.outcome_rule import OutcomeRule
 from forgetwatch.loading import Loading
@@ -154,6 +154,7 @@ def follow_command(
     forgetwatch follow ...
     """
     check_device_map(device_map)
+    _check_serving(base, serve, endpoint)
     is_of_answers = not base or (
         Path(base).is_file() and Path(output_dir).is_dir() and is_dumps([Path(output_dir)])
     )
@@ -220,6 +221,24 @@ def follow_command(
         raise typer.Exit(_UNSTORED if unstored else status)
 
 
+def _check_serving(base: str, serve: str, endpoint: str) -> None:
+    if serve and CHECKPOINT not in serve:
+        raise WatchError(f"--serve {serve!r}: needed {CHECKPOINT} where the folder stands")
+    if endpoint and not serve and CHECKPOINT not in endpoint:
+        raise WatchError(
+            f"--endpoint {endpoint}: needed the name of each checkpoint, such as "
+            f"http://HOST:PORT#{CHECKPOINT}; --serve starts a server of each instead"
+        )
+    if (serve or endpoint) and not base:
+        raise WatchError(
+            "--serve and --endpoint score checkpoints; needed the model before (--base)"
+        )
+    if is_endpoint(base) and not (serve or endpoint):
+        raise WatchError(
+            f"{base}: a served base; needed how checkpoints are served (--serve or --endpoint)"
+        )
+
+
 def _follow_answers(
     output_dir: Path,
     settings: "FollowSettings",
@@ -234,17 +253,19 @@ def _follow_answers(
     )
     end = follower.follow()
     follower.show()
-    for step, error in sorted(follower.failed.items()):
-        echo(f"step {step} could not be read: {error}", err=True)
+    failed = sorted(follower.failed.items())
     if follower.run is None:
         raise WatchError(
-            f"{output_dir}: needed answers of a training's steps, found none that can be read; a "
-            "model to compare checkpoints with is named by --base"
+            f"{output_dir}: no step could be read: {failed[0][1]}"
+            if failed
+            else f"{output_dir}: needed answers of a training's steps, found none; a model to "
+            "compare checkpoints with is named by --base"
         )
+    for step, error in failed:
+        echo(f"step {step} could not be read: {error}", err=True)
     steps = len(follower.run.comparisons) - 1
-    echo(
-        f"forgetwatch: {steps} steps after the first are read; started again, it goes on", err=True
-    )
+    how = "the guard stops it" if end == "guard" else "started again, it goes on"
+    echo(f"forgetwatch: {steps} steps after the first are read; {how}", err=True)
     if end == "guard":
         raise typer.Exit(_TRIPPED)
 

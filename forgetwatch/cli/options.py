@@ -19,7 +19,7 @@ import typer
 
 from forgetwatch.comparing.verdict import TOLERANCE, Tolerance
 from forgetwatch.errors import GateError, ScoringError, SnapshotError
-from forgetwatch.grading.outcome_rule import OutcomeRule, threshold_of
+from forgetwatch.grading.outcome_rule import UPPER_HALF, OutcomeRule, threshold_of
 from forgetwatch.policy.policy import READY, Policy, limits_of, parse_no_worse_than, parse_share
 from forgetwatch.progress import launched_count
 from forgetwatch.snapshot import is_snapshot
@@ -129,6 +129,25 @@ def outcome_rule(
         raise typer.BadParameter(
             f"--right-if {right_if}: {error}" if at or right_if else f"--scale {scale}: {error}"
         ) from None
+
+
+def outcome_options(
+    rule: OutcomeRule, metric: str | None, *, probe: str | None = None, tasks: Sequence[str] = ()
+) -> list[str]:
+    """Words of a command that reads the same outcomes."""
+    low, high = rule.scale
+    values = {
+        "--probe": probe,
+        "--metric": metric,
+        "--right-if": None if rule.threshold is None else rule.right_if,
+        "--scale": None if rule.scale == UPPER_HALF.scale else f"{low:g},{high:g}",
+    }
+    options = ["--lower-is-better"] if rule.lower_is_better else []
+    options += [word for of in rule.unscored_if for word in ("--unscored-if", "=".join(of))]
+    options += [
+        word for name, value in values.items() if value is not None for word in (name, value)
+    ]
+    return options + [word for name in tasks for word in ("--task", name)]
 
 
 def check_device_map(device_map: str | None) -> None:

@@ -24,6 +24,7 @@ from forgetwatch.cli.options import (
     check_pictures,
     item_option,
     limits,
+    outcome_options,
     outcome_rule,
     tolerated,
 )
@@ -46,14 +47,14 @@ from forgetwatch.comparing.flips import first_forgotten, flips
 from forgetwatch.comparing.stages import read_stages
 from forgetwatch.comparing.trajectory import Trajectory, this_stage, trajectory_of
 from forgetwatch.comparing.verdict import Tolerance
-from forgetwatch.errors import ForgetwatchError, SnapshotError, WatchError
+from forgetwatch.errors import ForgetwatchError, SnapshotError, WatchError, did_you_mean_path
 from forgetwatch.extras import missing
+from forgetwatch.grading.outcome_rule import UPPER_HALF
 from forgetwatch.policy.policy import load_policy
 from forgetwatch.policy.ruling import Sides
 from forgetwatch.probes.nearness import answers_of, category_words, nearness_to
 from forgetwatch.probes.row_files import training_texts
-from forgetwatch.readers.dumps import is_dumps, read_dumps
-from forgetwatch.readers.outcomes import load_snapshot
+from forgetwatch.readers.dumps import SAMPLED, is_dumps, read_dumps, read_step
 from forgetwatch.report.advice import PAGE, Advice, advise, proposed
 from forgetwatch.report.card import CARD, write_card
 from forgetwatch.report.eight_lines import first_table, run_label
@@ -62,7 +63,7 @@ from forgetwatch.report.sentences import loss_sentences
 from forgetwatch.report.stage_tables import paths_sentence, stage_lines
 from forgetwatch.report.terminal import comparison_detail, first_lines
 from forgetwatch.run_folder.contents import find_run_folder, is_run_folder, run_probe
-from forgetwatch.run_folder.description import REPORT, RUN_FOLDER
+from forgetwatch.run_folder.description import REPORT, RUN_FOLDER, Ending
 from forgetwatch.text import count, fit_ends, one_line, percent, run_name
 
 _CATEGORIES: Final = 8
@@ -147,19 +148,32 @@ def report_command(  # noqa: C901
     check_output(output, "a report")
     check_pictures(plots)
     tolerances = tolerated(tolerance)
+    if missing_path := next((path for path in runs if not path.exists()), None):
+        raise SnapshotError(f"{missing_path}: no such folder{did_you_mean_path(missing_path)}")
+    rule = outcome_rule(right_if, scale, lower_is_better, unscored_if)
     is_run, flips_of = all(map(is_run_folder, runs)) and not step, ""
+    if is_run and (base or repeat or metric or rule != UPPER_HALF):
+        raise typer.BadParameter(
+            f"{runs[0]} holds a run of forgetwatch, whose outcomes are settled; --base, --repeat, "
+            "--metric and scores are for the files of a training (--step names their form)"
+        )
     if is_run or not is_dumps(runs, step):
         trajectory = read_stages(runs)
     else:
-        rule = outcome_rule(right_if, scale, lower_is_better, unscored_if)
         with bytes_bar(f"reading {runs[0]}") as progress:
             dumps = read_dumps(
                 runs, base=base, form=step, metric=metric, rule=rule, progress=progress
             )
-        second = None if repeat is None else load_snapshot(repeat, metric=metric, rule=rule)
-        trajectory = replace(trajectory_of(dumps.looks, repeat=second), notes=dumps.notes)
-        ends = [str(look.meta.get("source")) for look in (dumps.looks[0], dumps.looks[-1])]
-        flips_of = shlex.join(["forgetwatch", "flips", *ends]) if ends[0] != ends[1] else ""
+        second = None if repeat is None else read_step([repeat], metric=metric, rule=rule)
+        trajectory = replace(
+            trajectory_of(dumps.looks, repeat=second),
+            notes=dumps.notes,
+            ending=Ending(failed=dumps.failed),
+        )
+        ends = [look.meta.get("source") for look in (dumps.looks[0], dumps.looks[-1])]
+        if ends[0] != ends[1] and None not in ends:
+            options = outcome_options(rule, metric)
+            flips_of = shlex.join(["forgetwatch", "flips", *map(str, ends), *options])
     if train and len(runs) > 1:
         raise typer.BadParameter(
             "--train: needed one run, whose training rows the questions are compared with"
@@ -169,7 +183,8 @@ def report_command(  # noqa: C901
             f"{runs[0]}: --train needs a look after the start, found none; nothing is lost yet"
         )
     causes = _causes(runs[0], trajectory, train) if train else None
-    has_advice = is_run and len(runs) == 1 and len(this_stage(trajectory)) > 1
+    has_weights = is_run and not trajectory.baseline.meta.get(SAMPLED)
+    has_advice = has_weights and len(runs) == 1 and len(this_stage(trajectory)) > 1
     advice = advise(trajectory, runs[0], tolerance=tolerances) if has_advice else []
     json_alone = json_path == STDOUT
     sides = Sides(
@@ -221,9 +236,9 @@ def report_command(  # noqa: C901
         _show_advice(advice)
         if causes is not None:
             _show_causes(causes, step=this_stage(trajectory).final_step)
-        echo(_write(trajectory, runs, output, tolerance=tolerances, causes=causes))
+        echo(_write(trajectory, runs, output, is_run=is_run, tolerance=tolerances, causes=causes))
     elif output is not None:
-        _write(trajectory, runs, output, tolerance=tolerances, causes=causes)
+        _write(trajectory, runs, output, is_run=is_run, tolerance=tolerances, causes=causes)
     if model_card:
         folder = find_run_folder(runs[-1]).resolve()
         if folder.name != RUN_FOLDER:
@@ -322,17 +337,18 @@ def _write(
     runs: Sequence[Path],
     output: Path | None,
     *,
+    is_run: bool,
     tolerance: Tolerance,
     causes: Causes | None,
 ) -> str:
     changed = flips(
         trajectory.baseline,
         trajectory.last,
-        probe=run_probe(runs[0]),
+        probe=run_probe(runs[0]) if is_run else None,
         first=first_forgotten(trajectory),
     )
     last_look, title = trajectory.final, " → ".join(map(run_name, runs))
-    if is_run := is_run_folder(runs[-1]):
+    if is_run:
         path = output or find_run_folder(runs[-1]) / REPORT
     else:
         folder, title = _folder(runs[-1]), _folder(runs[-1]).resolve().name

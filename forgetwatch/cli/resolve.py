@@ -8,7 +8,7 @@ from typing import get_args
 from forgetwatch.cli.output import announce_import, bytes_bar, echo, scoring_unless_cached
 from forgetwatch.comparing.flips import Flip, What, sort_flips
 from forgetwatch.comparing.subset import Subset
-from forgetwatch.endpoint.address import is_endpoint
+from forgetwatch.endpoint.address import check_scheme, is_endpoint
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean_path
 from forgetwatch.grading.outcome_rule import UPPER_HALF, OutcomeRule
 from forgetwatch.loading import Loading
@@ -253,6 +253,7 @@ def score_named(
                 answers=answers,
                 is_second=is_second,
             )
+    check_scheme(name)
     announce_import()
     with scoring_unless_cached(name, probe) as progress:
         # Not at the top: this imports torch, which comparing files does not need.

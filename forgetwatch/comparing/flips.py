@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.checks import is_of_run
+from forgetwatch.comparing.checks import check_pairing, is_of_run
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.measures.aligned import AlignedPairs
@@ -172,10 +172,15 @@ def flips(
         after: The snapshot after.
         probe: Source of questions and options; private items stay without them.
         first: Step at which an item was first wrong, by task, id and sample; see `first_forgotten`.
+
+    Raises:
+        MismatchError: If they have no item in common.
     """
     reworded = read_again(after.meta, label=after.label) if is_of_run(before, after) else None
     statuses = {} if reworded is None else reworded.status
     pairing = pair(before, after)
+    if not pairing.before.size and len(before) and len(after):
+        check_pairing(before, after, pairing, "intersect")
     was, now = before.right_as_base[pairing.before], after.floats("correct")[pairing.after]
     measured = measured_flips(before, after, pairing)
     chosen_before, chosen_after = (

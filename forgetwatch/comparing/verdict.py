@@ -364,8 +364,13 @@ def accuracy_leg(
         worst=worst,
         group=group.name if name == "category" else "",
         subject="accuracy" if graded is None or graded.change is None else "the mean score",
-        reason=f"{count(group.n)} questions are too few to say that it kept" if few else "",
+        reason=too_few(group.n) if few else "",
     )
+
+
+def too_few(questions: float) -> str:
+    """Say that a number of questions cannot show that a model kept what it knew."""
+    return f"{count(questions)} questions are too few to say that it kept (needed {FEWEST_ITEMS})"
 
 
 def would_decide(leg: Leg, group: Group) -> str:

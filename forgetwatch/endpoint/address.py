@@ -7,6 +7,7 @@ Keys come from the environment alone, and are in no address, file or line.
 """
 
 import os
+import re
 from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import urlsplit
@@ -16,6 +17,9 @@ from forgetwatch.errors import ScoringError
 KEY: Final = "FORGETWATCH_API_KEY"
 """Name in the environment of the key that is sent."""
 
+CHECKPOINT: Final = "{checkpoint}"
+"""Place of a checkpoint in a command, and in the name of a model."""
+
 _OPENAI: Final = "api.openai.com", "OPENAI_API_KEY"
 """Host whose own name of a key is read too, so that it is sent nowhere else."""
 
@@ -23,6 +27,16 @@ _OPENAI: Final = "api.openai.com", "OPENAI_API_KEY"
 def is_endpoint(name: str) -> bool:
     """Is a name of a model the address of a served one?"""
     return name.startswith(("http://", "https://"))
+
+
+def check_scheme(name: str) -> None:
+    """Refuse HOST:PORT, the address of a served model without its scheme.
+
+    Raises:
+        ScoringError: If it is one.
+    """
+    if re.match(r"[\w.-]+:\d+(?:[/#]|$)", name):
+        raise ScoringError(f"{name}: a served model is named by http://{name}")
 
 
 @dataclass(frozen=True)

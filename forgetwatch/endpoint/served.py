@@ -163,7 +163,10 @@ def score_endpoint(
     check_generated(probe)
     budget = _budget(probe)
     if not (address.is_own or loading.may_spend):
-        raise ScoringError(f"{address}: needs {budget}; agree to a fee with --yes")
+        raise ScoringError(
+            f"{address}: needs {budget}; agree to a fee with --yes (a server of your own is named "
+            "by http://)"
+        )
     log(f"{address}: {budget}")
     started = time.perf_counter()
     with Client(address, concurrency=loading.concurrency) as client:
@@ -179,7 +182,8 @@ def score_endpoint(
             log(f"{kept.path}: {len(kept):,} answers are there already")
         is_same = _is_same(questions, kept)
         if is_same:
-            _ask_all(questions, kept, loading.concurrency, progress)
+            with kept.named_at_an_end():
+                _ask_all(questions, kept, loading.concurrency, progress)
             is_same = _is_same(questions, kept) and _facts(client) == facts
     if not is_same:
         raise ScoringError(

@@ -9,10 +9,11 @@ end.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -25,12 +26,14 @@ from forgetwatch.grading.outcome_rule import OutcomeRule
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log
-from forgetwatch.readers.dumps import files_of_steps, named, read_dumps
+from forgetwatch.readers.dumps import SAMPLED, files_of_steps, named, read_step, unlike_questions
 from forgetwatch.readers.log import QuestionText
-from forgetwatch.readers.outcomes import load_snapshot
 from forgetwatch.run.run import Run
 from forgetwatch.run_folder.description import FOLLOW_FOLDER
 from forgetwatch.snapshot import Snapshot
+
+_TASK: Final = "answers"
+"""Task of questions that name none: the folder may be moved."""
 
 
 class DumpFollower:
@@ -98,6 +101,7 @@ class DumpFollower:
                         return "stopped"
             finally:
                 if self.run is not None:
+                    self._note_end(self.run)
                     self._out.finish(self.run)
                     with suppress(ForgetwatchError):
                         self.run.close()
@@ -107,12 +111,16 @@ class DumpFollower:
         if self.run is not None:
             self._out.show(self.run, max_steps=None)
 
+    def _note_end(self, run: Run) -> None:
+        # A step that was read no more leaves the last look that of an earlier model.
+        for step, error in sorted(self.failed.items()):
+            if step > max(run.comparisons):
+                with suppress(ForgetwatchError):
+                    run.note_failed(step, error)
+
     def _scan(self) -> bool:
         # True if a step is new or being written.
-        paths: dict[int, list[Path]] = {}
-        for step, _, path in files_of_steps([self._output_dir], self._settings.name):
-            if FOLLOW_FOLDER not in path.parts:
-                paths.setdefault(step, []).append(path)
+        paths = files_of_steps([self._output_dir], self._settings.name)
         taken = {} if self.run is None else self.run.comparisons
         is_new = False
         for step in sorted(paths):
@@ -127,48 +135,37 @@ class DumpFollower:
             is_new |= before != sizes
             if is_whole and not (before == sizes and step in self.failed):
                 self._read(step, paths[step])
+                if self._out.stops:
+                    break
         return is_new
 
     def _read(self, step: int, paths: list[Path]) -> None:
         started = time.perf_counter()
         try:
-            form = self._settings.name
-            dumps = read_dumps(paths, form=form, metric=self._metric, rule=self._rule)
+            look = read_step(paths, metric=self._metric, rule=self._rule)
+            run = self.run or self._begin(look)
+            if step in run.comparisons:  # of an earlier follower
+                return
+            look = self._of_run(look, step=step)
+            if run.baseline is not None and (unlike := unlike_questions(run.baseline, look)):
+                raise SnapshotError(f"{unlike} than the first step")
         except SnapshotError as error:  # it may be written still
             self.failed[step] = str(error)
             return
         self.failed.pop(step, None)
-        run = self.run or self._begin(dumps.looks[0])
-        if step in run.comparisons:  # of an earlier follower
-            return
-        look = run.add(
-            self._of_run(dumps.looks[0]), step=step, seconds=time.perf_counter() - started
-        )
+        added = run.add(look, step=step, seconds=time.perf_counter() - started)
         if len(run.comparisons) == 1:
-            self._out.runs.take(look)
+            self._out.runs.take(added)
         else:
-            self._out.deliver(look, started=started, max_steps=None)
+            self._out.deliver(added, started=started, max_steps=None)
 
     def _begin(self, first: Snapshot) -> Run:
         base = self._settings.base
-        start = (
-            load_snapshot(base, metric=self._metric, rule=self._rule, texts=True) if base else first
-        )
-        table = self._named(start).table
+        start = read_step([Path(base)], metric=self._metric, rule=self._rule) if base else first
+        table = named(start, _TASK).table
         rows = table.filter(table["sample"].to_numpy() == 0).to_pylist()
         probe = Probe(
-            [
-                Item(
-                    id=row["item_id"],
-                    task=row["task"],
-                    category=row["category"],
-                    prompt=QuestionText.from_column(row["question"] or row["item_id"]).prompt
-                    or "-",
-                    answer="-",
-                    match="exact",
-                )
-                for row in rows
-            ],
+            [_item(row) for row in rows],
             name=self._output_dir.resolve().name,
         )
         run = Run(probe, self._folder.parent, folder=self._folder.name)
@@ -177,24 +174,34 @@ class DumpFollower:
             run.resume()
             log(f"{run.folder.path} has {len(run.comparisons) - 1} steps of this run; they stay")
         elif base:
-            run.adopt(self._of_run(start))
+            run.adopt(self._of_run(start, step=-1))
         else:
             run.open()
         return run
 
-    def _of_run(self, look: Snapshot) -> Snapshot:
+    def _of_run(self, look: Snapshot, *, step: int) -> Snapshot:
         if self.run is None:
             raise WatchError(f"{self._output_dir}: no step was read yet")
         probe = self.run.probe
         of_probe = {"name": probe.name, "fingerprint": probe.fingerprint, "items": len(probe)}
         # A question is known by its text here, as in any other probe.
         hashes = {(item.task, item.id): item.content_hash for item in probe}
-        table = self._named(look).table
+        table = named(look, _TASK).table
         keys = zip(table["task"].to_pylist(), table["item_id"].to_pylist(), strict=True)
         column = pa.array([hashes.get(key, key[1]) for key in keys], pa.string())
         place = table.column_names.index("content_hash")
         table = table.set_column(place, "content_hash", column)
-        return replace(look, table=table, meta={**look.meta, "probe": of_probe})
+        meta = {**look.meta, "probe": of_probe, "step": step, SAMPLED: True}
+        return replace(look, table=table, meta=meta)
 
-    def _named(self, look: Snapshot) -> Snapshot:
-        return named(look, self._output_dir.resolve().name)
+
+def _item(row: Mapping[str, Any]) -> Item:
+    question = QuestionText.from_column(row["question"] or row["item_id"])
+    return Item(
+        id=row["item_id"],
+        task=row["task"],
+        category=row["category"],
+        prompt=question.prompt or "-",
+        answer=question.answers[:1] or "-",
+        match="exact",
+    )

@@ -434,7 +434,7 @@ class Follower:
             self._score_base(checkpoint)
             if step in run.comparisons:  # that of the base, at step 0
                 return
-            self._log(f"{checkpoint.name} is complete; it is loaded and scored")
+            self._log(f"{checkpoint.name} is complete; it is scored")
             started = time.perf_counter()
             origin = {
                 "model": f"{self._store.given.rstrip('/')}/{checkpoint.name}",

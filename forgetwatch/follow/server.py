@@ -20,7 +20,7 @@ from typing import Final
 
 import httpx2
 
-from forgetwatch.endpoint.address import Address, is_endpoint
+from forgetwatch.endpoint.address import CHECKPOINT, Address, is_endpoint
 from forgetwatch.endpoint.served import score_endpoint
 from forgetwatch.errors import ScoringError
 from forgetwatch.loading import Loading
@@ -29,9 +29,6 @@ from forgetwatch.progress import log
 from forgetwatch.run.run import Run
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.text import one_line
-
-CHECKPOINT: Final = "{checkpoint}"
-"""Place of the checkpoint in a command, and in the name of a model."""
 
 _PATIENCE: Final = 1800.0
 """Seconds in which a server loads a model."""

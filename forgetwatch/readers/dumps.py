@@ -11,7 +11,7 @@ be read, such as a file that is still being written, is left out and named.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -36,6 +36,9 @@ _STEP: Final = re.compile(
     r"(?:step|iter(?:ation)?|epoch|checkpoint|ckpt|completions|version|update)s?[-_=]?(\d+)",
     re.IGNORECASE,
 )
+RUN_FOLDER: Final = "_forgetwatch"
+"""Beginning of the names of folders that hold looks of ours."""
+
 _TOTALS: Final = re.compile(r"aggregated_results|results_|summary|config|args")
 """Beginnings of names of files beside the answers."""
 
@@ -49,11 +52,13 @@ class Dumps:
 
     Attributes:
         looks: A snapshot for each step, by rising step.
+        failed: Step and reason of each that is left out.
         notes: Sentences on what was left out, doubled, or missing.
     """
 
     looks: tuple[Snapshot, ...]
-    notes: tuple[str, ...] = ()
+    failed: tuple[tuple[int, str], ...]
+    notes: tuple[str, ...]
 
 
 def step_of(path: Path, form: str = "") -> int | None:
@@ -77,7 +82,7 @@ def step_of(path: Path, form: str = "") -> int | None:
     return None if match is None else int(match[1])
 
 
-def files_of_steps(paths: Sequence[Path], form: str = "") -> list[tuple[int, str, Path]]:
+def files_of_steps(paths: Iterable[Path], form: str = "") -> dict[int, list[Path]]:
     """Find the files of steps.
 
     Args:
@@ -85,21 +90,15 @@ def files_of_steps(paths: Sequence[Path], form: str = "") -> list[tuple[int, str
         form: As of `step_of`.
 
     Returns:
-        The step of each, its name within the step, and its path: a file of a training, or the log
-        of another tool.
+        The files of a training, or the log of another tool, by step.
     """
-    found, taken = list[tuple[int, str, Path]](), set[Path]()
+    found, taken = dict[int, list[Path]](), set[Path]()
     for path in paths:
         for place in [path, *(sorted(path.rglob("*")) if path.is_dir() else ())]:
             step = step_of(place, form)
-            if step is None or not taken.isdisjoint(place.parents):
-                continue
-            answers = _answers([place])
-            dumps = [file for file in answers if tools.is_dump(file)]
-            is_model = any((place / name).is_file() for name in MODEL_FILES)
-            logs = dumps or ([place] if answers and not is_model else [])
-            taken |= {place} if logs else set()
-            found += [(step, log.relative_to(place).as_posix(), log) for log in logs]
+            if step is not None and taken.isdisjoint(place.parents) and (logs := _logs(place)):
+                taken.add(place)
+                found.setdefault(step, []).extend(logs)
     return found
 
 
@@ -109,13 +108,52 @@ def is_dumps(paths: Sequence[Path], form: str = "") -> bool:
 
 
 def _answers(paths: Iterable[Path]) -> list[Path]:
-    # Files of answers, also below folders.
+    # Files of answers, also below folders, without those that we write.
     return [
         file
         for path in paths
         for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
         if file.is_file() and file.suffix in SUFFIXES and not _TOTALS.match(file.name)
+        if not any(part.startswith(RUN_FOLDER) for part in file.parts)
     ]
+
+
+def _logs(place: Path) -> list[Path]:
+    # Of the folder of a step: the files of a training in it, else it is the log of another tool.
+    answers = _answers([place])
+    is_model = any((place / name).is_file() for name in MODEL_FILES)
+    log = [place] if answers and not is_model else []
+    return [file for file in answers if tools.is_dump(file)] or log
+
+
+def read_step(
+    files: Sequence[Path], *, metric: str | None = None, rule: OutcomeRule = UPPER_HALF
+) -> Snapshot:
+    """Read the answers of one step, with the text of every question.
+
+    Several files are sets of questions, each a category.
+
+    Args:
+        files: Its files; of one name the one that was written last counts.
+        metric: Metric that makes right or wrong, if there are several.
+        rule: How outcomes between wrong and right are read.
+
+    Raises:
+        SnapshotError: If one cannot be read.
+    """
+    by_time = sorted(files, key=lambda file: file.stat().st_mtime)
+    names = {file.name for file in files}
+    # A set is named by its file, or by the folder of files of one name.
+    sets = {(file if len(names) > 1 else file.parent).stem: file for file in by_time}
+    if all(step_of(file) is not None for file in files):
+        sets = {"": by_time[-1]}
+    looks = [
+        named(load_snapshot(file, metric=metric, rule=rule, texts=True), name * (len(sets) > 1))
+        for name, file in sets.items()
+    ]
+    table = pa.concat_tables([look.table for look in looks])
+    source = looks[0].meta.get("source") if len(looks) == 1 else None
+    return replace(looks[0], table=table, meta={**looks[0].meta, "source": source})
 
 
 def read_dumps(
@@ -130,7 +168,7 @@ def read_dumps(
     """Read the looks in the files of a training.
 
     Args:
-        paths: As of `files_of_steps`; or one file with rows of many steps.
+        paths: As of `files_of_steps`; or files with rows of many steps.
         base: Outcomes before the training, in place of the first step.
         form: Form of the names, or the column of the step.
         metric: Metric that makes right or wrong, if there are several.
@@ -138,76 +176,96 @@ def read_dumps(
         progress: Called with the files that are read and their number.
 
     Raises:
-        SnapshotError: If there is no step that can be read.
+        SnapshotError: If there is no step that can be read, or none with the same questions.
     """
-    reading = Reading(metric=metric, rule=rule, texts=True)
     column = form if PLACE not in form else ""
-    files = [] if column else files_of_steps(paths, form)
-    notes = list[str]()
-    if files:
-        sets, twice = dict[int, dict[str, Path]](), set[int]()
-        for of_step, name, path in files:
-            # A file's own name holds the step; what is below a folder has a name of its own.
-            earlier = sets.setdefault(of_step, {}).get(name)
-            twice |= {of_step} if earlier else set()
-            if earlier is None or path.stat().st_mtime >= earlier.stat().st_mtime:
-                sets[of_step][name] = path
-        looks = dict(_read_sets(sets, reading, notes, progress))
-        if twice:
-            notes.append(
-                f"steps that are there twice: {some_of([str(step) for step in sorted(twice)], 5)}; "
-                "the files that were written last count"
-            )
-    else:
-        looks = tools.read_steps(_answers(paths) if column or not form else [], reading, column)
+    files = {} if column else files_of_steps(paths, form)
+    looks, failed = _read_files(files, metric, rule, progress)
+    if not files and (column or not form):
+        reading = Reading(metric=metric, rule=rule, texts=True)
+        looks = tools.read_steps(_answers(paths), reading, column)
     if not looks:
         raise SnapshotError(
-            f"{paths[0]}: needed files of a training's steps (40.jsonl, val_data_step40.jsonl, "
-            "global_step_40_evals/, completions_00040.parquet), found none that can be read"
-            f"{f': {notes[0]}' if notes else ''}; --step names a column, or a form with {PLACE}"
+            next(iter(failed.values()), None)
+            or f"{paths[0]}: needed files of a training's steps (40.jsonl, val_data_step40.jsonl, "
+            "global_step_40_evals/, completions_00040.parquet), found none"
+            f"{f' as {form}' if form else ''}; --step names a column, or a form with {PLACE}"
         )
-    steps = sorted(looks)
-    notes += _gaps(steps)
     if base is not None:
-        of_base = load_snapshot(base, metric=metric, rule=rule)
-        looks[min(-1, steps[0] - 1)] = of_base
-    elif steps[0]:
-        notes.append(
-            f"no file of step 0: counted from step {count(steps[0])}, after which nothing before "
-            "shows; --base names outcomes of the model before"
+        looks[-1] = read_step(_logs(base) or [base], metric=metric, rule=rule)
+    first = min(looks)
+    start = "the base" if first < 0 else f"step {first}"
+    for step in sorted(looks):
+        if unlike := unlike_questions(looks[first], looks[step]):
+            failed[step] = f"{unlike} than {start}"
+            del looks[step]
+    if len(looks) == 1 and failed:
+        raise SnapshotError(
+            f"{paths[0]}: no step can be compared with {start}: step {min(failed)} has "
+            f"{failed[min(failed)]}; needed the same questions at each step"
         )
-    if all(look.missing("k") for look in looks.values()):
-        notes.append("the files name no options: what was clearly known is not measured")
     made = (
         replace(look, meta={**look.meta, "step": step, SAMPLED: True})
         for step, look in sorted(looks.items())
     )
-    return Dumps(tuple(made), tuple(notes))
+    notes = _notes(looks, failed, [step for step in sorted(files) if _is_twice(files[step])])
+    return Dumps(tuple(made), tuple(sorted(failed.items())), notes)
 
 
-def _read_sets(
-    sets: dict[int, dict[str, Path]],
-    reading: Reading,
-    notes: list[str],
+def _read_files(
+    files: Mapping[int, Sequence[Path]],
+    metric: str | None,
+    rule: OutcomeRule,
     progress: Progress | None,
-) -> Iterator[tuple[int, Snapshot]]:
-    for number, (step, places) in enumerate(sorted(sets.items()), start=1):
+) -> tuple[dict[int, Snapshot], dict[int, str]]:
+    # Looks, and the reason of each step without one.
+    looks, failed = dict[int, Snapshot](), dict[int, str]()
+    for number, step in enumerate(sorted(files), start=1):
         try:
-            stems = {place.stem for place in places.values()}
-            looks = [
-                named(
-                    load_snapshot(place, metric=reading.metric, rule=reading.rule, texts=True),
-                    (place if len(stems) > 1 else place.parent).stem * (len(places) > 1),
-                )
-                for place in places.values()
-            ]
+            look = read_step(files[step], metric=metric, rule=rule)
+            looks[step] = look if not looks or number == len(files) else _without_texts(look)
         except SnapshotError as error:
-            notes.append(f"step {count(step)} is left out: {error}")
-            continue
+            failed[step] = str(error)
         if progress:
-            progress(number, len(sets))
-        look = replace(looks[0], table=pa.concat_tables([look.table for look in looks]))
-        yield step, look if number in (1, len(sets)) else _without_texts(look)
+            progress(number, len(files))
+    return looks, failed
+
+
+def _notes(
+    looks: Mapping[int, Snapshot], failed: Mapping[int, str], twice: Sequence[int]
+) -> tuple[str, ...]:
+    first = min(looks)
+    notes = [f"step {count(step)} is left out: {why}" for step, why in sorted(failed.items())]
+    if twice:
+        notes.append(
+            f"steps that are there twice: {some_of(twice, 5)}; the files that were written last count"
+        )
+    notes += _gaps(sorted({*looks, *failed} - {-1}))
+    if first > 0:
+        notes.append(
+            f"no file of step 0: counted from step {count(first)}, and what was lost before does "
+            "not show; --base names outcomes of the model before"
+        )
+    if all(look.missing("k") for look in looks.values()):
+        notes.append("the files name no options: what was clearly known is not measured")
+    return tuple(notes)
+
+
+def unlike_questions(first: Snapshot, look: Snapshot) -> str:
+    """Say how the answers of a step are about other questions.
+
+    Returns:
+        The words, or an empty text if they are about the same.
+    """
+    keys, keys_of_first = sorted(look.item_keys), sorted(first.item_keys)
+    if keys == keys_of_first:
+        return ""
+    fewer = "fewer" if len(keys) < len(keys_of_first) else "more"
+    return f"{fewer} answers" if len(keys) != len(keys_of_first) else "other questions"
+
+
+def _is_twice(files: Sequence[Path]) -> bool:
+    return len(files) > 1 and all(step_of(file) is not None for file in files)
 
 
 def named(look: Snapshot, name: str) -> Snapshot:

@@ -323,7 +323,12 @@ class Log:
         if wanted is None:
             names = ", ".join(map(self._shown, self._metrics)) or "none"
             named = f"; --metric takes {', '.join(scores)} as a score" if scores else ""
-            named = named or "; --scale LOW,HIGH gives the range of a score"
+            ranges = {name: self._values(name) for name in self._metrics}
+            ranges = {name: values[np.isfinite(values)] for name, values in ranges.items()}
+            name = next((name for name, values in ranges.items() if values.size), "")
+            if name and not named:
+                low, high = float(ranges[name].min()), float(ranges[name].max())
+                named = f"; --scale {low:g},{high:g} if that is the range of {name}"
             raise SnapshotError(
                 f"{self.path}: no metric in this log is right or wrong for each item; it has "
                 f"{names}{named}"

@@ -456,6 +456,10 @@ def _read(
         for at, row in enumerate(tool.rows(file), start=1):
             reason = reading.rule.unscored_reason(row)
             try:
+                if step and step not in row:
+                    raise SnapshotError(
+                        f"{file}, row {at}: needed the step in {step!r}; there are {', '.join(row)}"
+                    )
                 of_step = int(row[step]) if step else 0
                 if of_step not in logs:
                     logs[of_step] = Log(path, tool.name, reading), set()

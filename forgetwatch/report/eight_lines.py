@@ -28,6 +28,7 @@ from forgetwatch.comparing.verdict import TOLERANCE, Tolerance
 from forgetwatch.measures.graded import GRADED
 from forgetwatch.measures.scores import PASSAGES
 from forgetwatch.policy.ruling import PolicyResult
+from forgetwatch.readers.dumps import SAMPLED
 from forgetwatch.report.advice import more_of_run
 from forgetwatch.report.best_look import RunLook, look_to_keep
 from forgetwatch.report.side_names import model_names, shortened
@@ -108,14 +109,15 @@ def first_table(
     }
     if trajectory is not None:
         # Shorter to type, and read as the same run.
-        folder = Path(run).parent if Path(run).name == RUN_FOLDER else Path(run)
-        look, better = look_to_keep(trajectory, folder, tolerance) if run else (None, None)
+        folder = Path(run).parent if Path(run).name.startswith(RUN_FOLDER) else Path(run)
+        has_weights = bool(run) and not trajectory.baseline.meta.get(SAMPLED)
+        look, better = look_to_keep(trajectory, folder, tolerance) if has_weights else (None, None)
         rows |= {
             "when": _when(trajectory, conclusion, tolerance),
             "this stage": _this_stage(trajectory, tolerance),
         }
         rows["new task"] = _new_task(trajectory, look)
-        rows["keep"] = _keep(trajectory, conclusion, look, better) if run else ""
+        rows["keep"] = _keep(trajectory, conclusion, look, better) if has_weights else ""
         rows["guard"] = _guard(trajectory)
         quoted = shlex.quote(str(folder))
         if run:
@@ -264,7 +266,7 @@ def _when(trajectory: Trajectory, conclusion: Conclusion, tolerance: Tolerance) 
     if sentence and fell:
         back = ", recovered" if fell[0].state == "recovered" else ""
         sentence += f" ({short_name(fell[0].alarm.group.name)} from {fell[0].alarm.step:,}{back})"
-    return sentence + (", never surely kept" if forgot and not kept else "")
+    return sentence + (", never surely kept" if sentence and forgot and not kept else "")
 
 
 def _this_stage(trajectory: Trajectory, tolerance: Tolerance) -> str:

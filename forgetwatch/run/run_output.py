@@ -27,7 +27,7 @@ from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import FEWEST_ITEMS as FEWEST_TO_PASS
-from forgetwatch.comparing.verdict import estimated
+from forgetwatch.comparing.verdict import estimated, too_few
 from forgetwatch.errors import WatchError
 from forgetwatch.files.writing import write_text
 from forgetwatch.measures.scores import PASSAGES
@@ -42,7 +42,7 @@ from forgetwatch.run.schedule import FEWEST_OF_SLICE, LOOKS_SECONDS, Budget, Sch
 from forgetwatch.run_folder.contents import task_figure
 from forgetwatch.run_folder.description import REPORT, GuardFinding, checkpoint_folder
 from forgetwatch.scoring.processes import rank
-from forgetwatch.text import change_points, count, listed, run_name
+from forgetwatch.text import change_points, listed, run_name
 from forgetwatch.visible_text import visible
 
 _PAGE_SHARE: Final = 0.005
@@ -121,7 +121,7 @@ def doubt(run: Run) -> str:
         return ""
     start = look.all
     if start.n < FEWEST_TO_PASS:
-        return at_start(start) or f"{count(start.n)} questions are too few to say that it kept"
+        return at_start(start) or too_few(start.n)
     easy = too_easy(start)
     return at_start(start) or (easy and f'{easy}; "ladder" and "lm_eval:mmlu_pro" have harder ones')
 

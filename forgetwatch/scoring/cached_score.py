@@ -12,7 +12,7 @@ folder cannot be written, each process scores for itself.
 
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -123,7 +123,8 @@ def score_derived(
         # Several processes would need a file each.
         path = answers or entry.path.with_suffix(".answers")
         kept = KeptAnswers(path, entry.key) if world_size() == 1 else None
-        snapshot = scorer.score(model, name=name, progress=progress, kept=kept)
+        with nullcontext() if kept is None else kept.named_at_an_end():
+            snapshot = scorer.score(model, name=name, progress=progress, kept=kept)
         check_finite(snapshot, model, name)
         try:
             on_main_process(lambda: entry.write(snapshot))

@@ -51,6 +51,17 @@ def test_items_are_shown_with_question_and_both_answers(files: tuple[str, str, s
     assert f"20 forgotten, {lost - 20:,} more with --limit 0" in done.stdout
 
 
+def test_outcomes_on_other_questions_are_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_jsonl(
+            tmp_path / f"{name}.jsonl", [{"item_id": f"{name}{n}", "correct": 1} for n in range(3)]
+        )
+    paths = [str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")]
+    done = CliRunner().invoke(app, ["flips", *paths])
+    assert done.exit_code == 1
+    assert "have no item in common" in str(done.exception)
+
+
 @pytest.mark.parametrize("what", ["forgotten", "known_lost", "gained", "churned"])
 def test_each_kind_has_the_counts_of_the_comparison(files: tuple[str, str, str], what: str) -> None:
     whole = choices().comparison.all

@@ -107,6 +107,7 @@ def test_a_step_that_cannot_be_read_is_named_at_the_end(command: Run, tmp_path: 
     assert "step 10 could not be read: " in done.stderr
     assert "line 80" in done.stderr
     assert len(counts(tmp_path / "val")) == 2
+    assert command("report", "val/_forgetwatch_follow").stdout.startswith("NOT CLEAR ")
 
 
 def test_outcomes_before_are_the_base(command: Run, tmp_path: Path) -> None:
@@ -124,6 +125,7 @@ def test_the_guard_stops_it(command: Run, tmp_path: Path) -> None:
     done = command("follow", "val", "--guard", "stop", "--poll", "0.05", "--idle", "5")
     assert done.status == 3
     assert "ALARM" in done.stderr
+    assert "the guard stops it" in done.last
     assert "FORGOT" in done.stdout
 
 
@@ -138,4 +140,33 @@ def test_a_folder_without_answers_is_refused(command: Run, tmp_path: Path) -> No
     (tmp_path / "val").mkdir()
     done = command("follow", "val", "--once")
     assert done.status == 1
-    assert "needed answers of a training's steps, found none that can be read" in done.last
+    assert "needed answers of a training's steps, found none;" in done.last
+    write(tmp_path / "val", 0)
+    (tmp_path / "val" / "0.jsonl").write_text("{")
+    assert "no step could be read: val/0.jsonl" in command("follow", "val", "--once").last
+
+
+def test_several_sets_of_a_step_are_tasks(command: Run, tmp_path: Path) -> None:
+    for step in (0, 5):
+        for name in ("gsm8k", "math"):
+            rows = [
+                {"input_prompt": f"{name} {q}", "output_response": "x", "score": [0.0, float(q % 3 > step % 2)],
+                 "stop_reason": "stop", "env_extras": {}}
+                for q in range(QUESTIONS)
+            ]  # fmt: skip
+            path = tmp_path / "dumps" / f"global_step_{step}_evals" / f"{name}.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    done = command("follow", "dumps", "--once")
+    assert done.status == 0, done.stderr
+    run = Trajectory.from_run(tmp_path / "dumps" / "_forgetwatch_follow")
+    assert sorted(run.final.by("category")) == ["gsm8k", "math"]
+
+
+def test_a_folder_that_was_moved_goes_on(command: Run, tmp_path: Path) -> None:
+    write(tmp_path / "val", 0, 5)
+    assert command("follow", "val", "--once").status == 0
+    (tmp_path / "val").rename(tmp_path / "moved")
+    write(tmp_path / "moved", 10)
+    done = command("follow", "moved", "--once")
+    assert (done.status, steps(done)) == (0, [10]), done.stderr

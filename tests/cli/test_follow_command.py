@@ -193,7 +193,7 @@ def test_a_server_that_is_there_already_is_not_taken_for_the_checkpoint(
     run: Run, tmp_path: Path, stub: Stub
 ) -> None:
     runs.save(tmp_path / "out", 15)
-    done = run("--serve", "true", "--endpoint", stub.url, "--once")
+    done = run("--serve", "true {checkpoint}", "--endpoint", stub.url, "--once")
     assert done.status == 1
     assert "a server answers there already; stop it" in done.stderr
 

@@ -90,7 +90,7 @@ def test_rewards_of_another_range_need_their_scale(command: Run, tmp_path: Path)
     write(tmp_path / "val", 0.3, low=-1.0)
     done = command("report", "val")
     assert done.status == 1
-    assert "--scale LOW,HIGH gives the range of a score" in done.last
+    assert "--scale -1,1 if that is the range of score" in done.last
     assert command("report", "val", "--scale", "-1,1").stdout.startswith("FORGOT ")
 
 
@@ -102,3 +102,51 @@ def test_what_is_no_run_is_refused(command: Run, tmp_path: Path) -> None:
     assert done.status == 1
     assert "--step names a column, or a form with {N}" in done.last
     assert command("report", "other", "--base", "nowhere.jsonl").status == 1
+
+
+def test_a_missing_folder_is_named(command: Run, tmp_path: Path) -> None:
+    write(tmp_path / "validation", 0.3)
+    assert "validaton: no such folder, did you mean" in command("report", "validaton").last
+
+
+def test_outcomes_of_a_run_are_settled(command: Run, tmp_path: Path) -> None:
+    write(tmp_path / "val", 0.3)
+    assert command("follow", "val", "--once").status == 0
+    done = command("report", "val/_forgetwatch_follow", "--metric", "score")
+    assert done.status == 2
+    assert "holds a run of forgetwatch, whose outcomes are settled" in " ".join(done.stderr.split())
+
+
+def test_a_last_step_that_cannot_be_read_is_no_pass(command: Run, tmp_path: Path) -> None:
+    write(tmp_path / "val", 0.0, questions=1500)
+    broken = tmp_path / "val" / "30.jsonl"
+    broken.write_text((tmp_path / "val" / "20.jsonl").read_text()[:-9])
+    limits = ("--repeat", "val/10.jsonl", "--no-worse-than", "2%,known=5%")
+    done = command("report", "val", *limits)
+    assert done.status == 4
+    assert done.stdout.startswith("NOT CLEAR ")
+    assert "step 30 is left out: " in done.stdout
+    broken.unlink()
+    assert command("report", "val", *limits).status == 0
+
+
+def test_a_step_with_fewer_answers_is_left_out(command: Run, tmp_path: Path) -> None:
+    write(tmp_path / "val", 0.3)
+    short = tmp_path / "val" / "10.jsonl"
+    short.write_text("".join(short.read_text().splitlines(keepends=True)[:250]))
+    done = command("report", "val", "--json", "r.json")
+    assert done.status == 0, done.stderr
+    assert [look["step"] for look in json.loads(Path("r.json").read_text())["looks"]] == [20]
+    assert "step 10 is left out: fewer answers than step 0" in done.stdout
+
+
+def test_the_base_is_a_file_or_a_folder(command: Run, tmp_path: Path) -> None:
+    write(tmp_path / "val", 0.3)
+    (tmp_path / "base").mkdir()
+    (tmp_path / "val" / "0.jsonl").rename(tmp_path / "base" / "0.jsonl")
+    of_file = command("report", "val", "--base", "base/0.jsonl", "--output", "page.html")
+    assert of_file.stdout.startswith("FORGOT "), of_file.stderr
+    assert (
+        command("report", "val", "--base", "base").stdout.splitlines()[0]
+        == (of_file.stdout.splitlines()[0])
+    )

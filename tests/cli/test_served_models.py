@@ -1,14 +1,17 @@
 """A served model wherever a command takes a model."""
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import Run
 from stub_server import Stub
 from support import probe
 
-from forgetwatch import load_snapshot
+from forgetwatch import Snapshot, load_snapshot, save_snapshot
 
 
 @pytest.fixture
@@ -65,6 +68,53 @@ def test_ways_are_not_mixed_within_a_comparison(command: Run, stub: Stub, asked:
     )
 
 
+def test_an_interrupted_measurement_names_what_is_kept(
+    command: Run, stub: Stub, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from forgetwatch.endpoint import served
+
+    whole = served._Questions.answer
+
+    def answer(questions: Any, number: int, sample: int) -> dict[str, Any]:
+        if number == 50:
+            raise KeyboardInterrupt
+        return whole(questions, number, sample)
+
+    arguments = (
+        *("score", f"{stub.url}#base", "--probe", asked, "-o", "a.parquet"),
+        *("--concurrency", "1"),
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(served._Questions, "answer", answer)
+        done = command(*arguments)
+    assert re.search(r"a\.parquet\.answers: \d+ answers are kept; the same command", done.stderr)
+    assert command(*arguments).status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--serve", "vllm serve x"), "needed {checkpoint} where the folder stands"),
+        (("--endpoint", "http://127.0.0.1:9"), "needed the name of each checkpoint"),
+        ((), "needed how checkpoints are served"),
+    ],
+)
+def test_follow_needs_a_way_to_serve_checkpoints(
+    command: Run, asked: str, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "run").mkdir()
+    done = command(
+        "follow", "run", "--base", "http://127.0.0.1:9#base", "--probe", asked, "--once", *arguments
+    )
+    assert done.status == 1
+    assert said in done.last
+
+
+def test_an_address_without_its_scheme_is_named(command: Run, asked: str) -> None:
+    done = command("score", "node7:8000#base", "--probe", asked, "-o", "a.parquet")
+    assert "a served model is named by http://node7:8000#base" in done.last
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -90,21 +140,21 @@ def test_a_served_model_needs_a_probe(command: Run, stub: Stub, asked: str) -> N
     )
 
 
-def test_a_server_here_and_a_model_here_were_sent_other_prompts(
-    command: Run, stub: Stub, asked: str
+@pytest.mark.parametrize("rendering", ["plain", "chat"])
+def test_a_model_here_and_a_served_one_compare_where_texts_are_plain(
+    command: Run, stub: Stub, asked: str, rendering: str
 ) -> None:
     assert command("score", f"{stub.url}#base", "--probe", asked, "-o", "a.parquet").status == 0
-    other = load_snapshot("a.parquet")
-    from dataclasses import replace
-
-    from forgetwatch import save_snapshot
-
-    hashes = ["f" * 16] * len(other)
-    columns = {name: other.table[name] for name in other.table.column_names} | {
-        "prompt_hash": hashes
-    }
-    meta = {name: value for name, value in other.meta.items() if name != "server"}
-    save_snapshot(replace(type(other).from_columns(columns, meta)), "here.parquet")
+    served = load_snapshot("a.parquet")
+    meta = {**served.meta, "probe": {**served.meta["probe"], "rendering": rendering}}
+    save_snapshot(replace(served, meta=meta), "a.parquet")
+    columns = {name: served.table[name] for name in served.table.column_names}
+    columns["prompt_hash"] = ["f" * 16] * len(served)
+    del meta["server"]
+    save_snapshot(Snapshot.from_columns(columns, meta), "here.parquet")
     done = command("compare", "here.parquet", "a.parquet")
-    assert "base (plain prompt, sent to a server)" in done.last
-    assert command("compare", "here.parquet", "a.parquet", "--allow-prompt-mismatch").status == 0
+    assert (done.status == 0) == (rendering == "plain")
+    if rendering == "chat":
+        assert "base (chat prompt, sent to a server)" in done.last
+        allowed = command("compare", "here.parquet", "a.parquet", "--allow-prompt-mismatch")
+        assert allowed.status == 0

@@ -72,11 +72,11 @@ class KeptAnswers:
         rows: list[dict[str, Any]] = [{"of": self._of}] if is_new else []
         rows += [{"key": key, "answer": answer} for key, answer in answers.items()]
         # A line break first: the last line may have been cut.
-        text = "".join(f"\n{json.dumps({**row, 'sum': _sum(row)})}" for row in rows)
+        lines = "".join(f"\n{json.dumps({**row, 'sum': _sum(row)})}" for row in rows)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(text)
+                file.write(lines)
         except OSError as error:  # the measurement itself needs no file
             log(f"{write_problem(error, self.path)}; if interrupted, it begins anew")
             self.path = None

@@ -81,6 +81,7 @@ def finish_all(
 
 
 def _run(arguments: list[str], cwd: Path, environment: dict[str, str], output: Path) -> None:
+    sys.stdout.flush()  # what the imports have printed is not of this process
     for number, name in ((1, "stdout"), (2, "stderr")):
         with (output / name).open("wb") as file:
             os.dup2(file.fileno(), number)

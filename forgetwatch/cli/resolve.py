@@ -232,7 +232,7 @@ def score_named(
     answers: Path | None = None,
     is_second: bool = False,
 ) -> Snapshot:
-    """Score a model by its name: a checkpoint, a model id, or the address of a served one.
+    """Score a model by name: a checkpoint, a model id, or a server's address.
 
     Args:
         name: The name.

@@ -323,8 +323,8 @@ def check_prompts(
     More than `PROMPT_TOLERANCE` of them are refused unless that is allowed.
     """
     items = len(np.unique(pairing.item))
-    if _sends_texts(before) != _sends_texts(after) and _is_plain(before) and _is_plain(after):
-        return 0  # one hash is of a text, one of token ids; both are the probe's own text
+    if _are_plain_texts(before, after):
+        return 0
     differs = prompt_differences(before, after, pairing, "prompt_hash")
     if differs > PROMPT_TOLERANCE * items and not allow_prompt_mismatch:
         rendered = [
@@ -340,14 +340,18 @@ def check_prompts(
     return differs
 
 
-def _sends_texts(snapshot: Snapshot) -> bool:
-    return "server" in snapshot.meta
-
-
-def _is_plain(snapshot: Snapshot) -> bool:
-    # Answers are generated in a rendering of their own.
-    rendering = snapshot.meta.get("probe", {}).get("rendering")
-    return rendering == "plain" and snapshot.missing("output")
+def _are_plain_texts(before: Snapshot, after: Snapshot) -> bool:
+    # One hash is of a text that a server was sent, one of token ids; both are the probe's own text.
+    sides = (before, after)
+    asked = [side.meta.get("probe") or {} for side in sides]
+    is_one_probe = asked[0].get("fingerprint") == asked[1].get("fingerprint") is not None
+    is_plain = asked[0].get("rendering") == "plain"  # answers are generated in one of their own
+    return (
+        ("server" in before.meta) != ("server" in after.meta)
+        and is_one_probe
+        and is_plain
+        and all(side.missing("output") for side in sides)
+    )
 
 
 def prompt_differences(before: Snapshot, after: Snapshot, pairing: Pairing, column: str) -> int:

@@ -25,12 +25,12 @@ _OPENAI: Final = "api.openai.com", "OPENAI_API_KEY"
 
 
 def is_endpoint(name: str) -> bool:
-    """Is a name of a model the address of a served one?"""
+    """Is the name of a model an address of a server?"""
     return name.startswith(("http://", "https://"))
 
 
 def check_scheme(name: str) -> None:
-    """Refuse HOST:PORT, the address of a served model without its scheme.
+    """Refuse an address without a scheme, HOST:PORT.
 
     Raises:
         ScoringError: If it is one.
@@ -52,15 +52,15 @@ class Address:
     model: str = ""
 
     @classmethod
-    def of(cls, text: str) -> Self:
+    def of(cls, address: str) -> Self:
         """Read an address.
 
         Raises:
             ScoringError: If it has no host, or holds what is secret.
         """
-        parts = urlsplit(text)
+        parts = urlsplit(address)
         if not parts.hostname:
-            raise ScoringError(f"{text!r:.80}: needed http://HOST:PORT#NAME, got no host")
+            raise ScoringError(f"{address!r:.80}: needed http://HOST:PORT#NAME, got no host")
         if parts.username or parts.password or parts.query:
             raise ScoringError(
                 f"{parts.hostname}: a key or a query stands in the address; put the key into the "
@@ -76,10 +76,10 @@ class Address:
 
     @property
     def key(self) -> str:
-        """Key of the server; empty without one."""
+        """Key of the server, or an empty text."""
         host, name = _OPENAI
-        own = os.environ.get(name, "") if urlsplit(self.url).hostname == host else ""
-        return os.environ.get(KEY) or own
+        host_key = os.environ.get(name, "") if urlsplit(self.url).hostname == host else ""
+        return os.environ.get(KEY) or host_key
 
     def __str__(self) -> str:
         return f"{self.url}#{self.model}" if self.model else self.url

@@ -42,7 +42,7 @@ class Continuation:
     """The end of a text, as a server scored it.
 
     Attributes:
-        text: The end of the text that was scored.
+        ending: The end of the text that was scored.
         logprob: Its log-probability, nats.
         tokens: Number of its tokens.
         is_greedy: Each token is the likeliest at its place.
@@ -50,7 +50,7 @@ class Continuation:
         next_logprob: Its log-probability, nats.
     """
 
-    text: str
+    ending: str
     logprob: float
     tokens: int
     is_greedy: bool
@@ -70,9 +70,9 @@ def echoed(client: Client, before: Rendered, end: str) -> Continuation:
         UnreadableError: If the answer does not hold the log-probabilities of the text.
         ScoringError: If the server does not answer.
     """
-    text, start = before.context + end, len(before.context.rstrip())
+    whole_text, start = before.context + end, len(before.context.rstrip())
     answer = client.ask(
-        "/completions", prompt=text, max_tokens=1, temperature=0, echo=True, logprobs=1
+        "/completions", prompt=whole_text, max_tokens=1, temperature=0, echo=True, logprobs=1
     )
     try:
         count = answer["usage"]["prompt_tokens"]
@@ -92,21 +92,21 @@ def echoed(client: Client, before: Rendered, end: str) -> Continuation:
     if not any(values[1:]):
         raise UnreadableError("every log-probability that it returns is 0")
     # Counted from the end, since some servers count a start token that the text has not.
-    begins = [len(text) - offsets[count] + offset for offset in offsets[:count]]
-    first = max((n for n, begin in enumerate(begins) if begin <= start), default=0)
-    first = first or 1  # nothing precedes the first token, which has no probability
-    for token, begin in zip(tokens[first:count], begins[first:], strict=True):
+    begins = [len(whole_text) - offsets[count] + offset for offset in offsets[:count]]
+    start_token = max((n for n, begin in enumerate(begins) if begin <= start), default=0)
+    start_token = start_token or 1  # nothing precedes the first token, which has no probability
+    for token, begin in zip(tokens[start_token:count], begins[start_token:], strict=True):
         # A token may be a part of a character.
-        if "\ufffd" not in token and text[begin : begin + len(token)] != token:
+        if "\ufffd" not in token and whole_text[begin : begin + len(token)] != token:
             raise UnreadableError("its offsets are not those of the text")
-    if first >= count:
+    if start_token >= count:
         raise UnreadableError("the text has no token of its own")
-    likeliest = [max((top or {"": -math.inf}).values()) for top in tops[first:count]]
-    ends = values[first:count]
+    likeliest = [max((top or {"": -math.inf}).values()) for top in tops[start_token:count]]
+    ends = values[start_token:count]
     return Continuation(
-        text=text[max(begins[first], 0) :],
+        ending=whole_text[max(begins[start_token], 0) :],
         logprob=float(sum(ends)),
-        tokens=count - first,
+        tokens=count - start_token,
         is_greedy=all(value >= top for value, top in zip(ends, likeliest, strict=True)),
         next_token=tokens[count],
         next_logprob=float(values[count]),
@@ -114,33 +114,33 @@ def echoed(client: Client, before: Rendered, end: str) -> Continuation:
 
 
 def letters(
-    client: Client, text: Rendered, k: int, *, top: int
+    client: Client, prompt: Rendered, k: int, *, top: int
 ) -> tuple[NDArray[np.float64], bool]:
-    """Ask for the letter of an option: the log-probability of each, nats [k].
+    """Ask for the log-probability of the letter of each option.
 
     A letter that is not among the likeliest tokens gets the number of the least likely one, which
     is a bound.
 
     Args:
         client: The server.
-        text: The question with its listed options.
+        prompt: The question with its listed options.
         k: Number of options.
         top: Number of the likeliest tokens that are asked for.
 
     Returns:
-        The numbers, and whether any letter is among the likeliest tokens.
+        Log-probabilities, nats [k], and whether any letter is among the likeliest tokens.
 
     Raises:
         UnreadableError: If the answer holds no log-probabilities.
         ScoringError: If the server does not answer.
     """
-    wanted = {"logprobs": True, "top_logprobs": top} if text.templated else {"logprobs": top}
-    answer = _asked(client, text, max_tokens=1, temperature=0, **wanted)
+    wanted = {"logprobs": True, "top_logprobs": top} if prompt.templated else {"logprobs": top}
+    answer = _asked(client, prompt, max_tokens=1, temperature=0, **wanted)
     try:
         logprobs = answer["choices"][0]["logprobs"]
-        if text.templated:
-            first = logprobs["content"][0]["top_logprobs"]
-            tops = [(token["token"], token["logprob"]) for token in first]
+        if prompt.templated:
+            likeliest = logprobs["content"][0]["top_logprobs"]
+            tops = [(token["token"], token["logprob"]) for token in likeliest]
         else:
             tops = list(logprobs["top_logprobs"][0].items())
         least = min(value for _, value in tops)
@@ -167,19 +167,19 @@ class Messages:
 
 
 def rendered(item: Item, probe: Probe) -> Rendered:
-    """Render an item as it is sent: a text, or the JSON of a request with messages."""
+    """Render an item as a text, or as the JSON of a request with messages."""
     is_written = probe.is_generated(item)
     return render_prompt(item, probe, Messages()) if is_written else render(item, probe, Messages())
 
 
 def written(
-    client: Client, text: Rendered, decoding: Decoding, *, seed: int, stop: Sequence[str]
+    client: Client, prompt: Rendered, decoding: Decoding, *, seed: int, stop: Sequence[str]
 ) -> dict[str, Any]:
     """Ask for a generated text.
 
     Args:
         client: The server.
-        text: The prompt.
+        prompt: The prompt.
         decoding: Length and sampling.
         seed: Seed of this sample.
         stop: Texts that end the answer.
@@ -193,7 +193,7 @@ def written(
         sampling |= {"top_p": decoding.top_p, "seed": seed}
     if stop:
         sampling["stop"] = list(stop[:_MOST_STOPS])
-    answer = _asked(client, text, max_tokens=decoding.tokens, **sampling)["choices"][0]
+    answer = _asked(client, prompt, max_tokens=decoding.tokens, **sampling)["choices"][0]
     message = answer.get("message") or {"content": answer.get("text")}
     content, calls = message.get("content") or "", message.get("tool_calls")
     is_cut = answer.get("finish_reason") == "length"
@@ -203,10 +203,10 @@ def written(
     return {"output": content, "calls": json.dumps(calls) if calls else None, "truncated": is_cut}
 
 
-def _asked(client: Client, text: Rendered, **body: Any) -> dict[str, Any]:
-    if not text.templated:
-        return client.ask("/completions", prompt=text.context, **body)
-    sent = json.loads(text.context)
+def _asked(client: Client, prompt: Rendered, **body: Any) -> dict[str, Any]:
+    if not prompt.templated:
+        return client.ask("/completions", prompt=prompt.context, **body)
+    sent = json.loads(prompt.context)
     if not client.renders:
         del sent[_TEMPLATE]
     try:
@@ -215,4 +215,4 @@ def _asked(client: Client, text: Rendered, **body: Any) -> dict[str, Any]:
         if _TEMPLATE not in sent or _TEMPLATE not in error.why:
             raise
         client.renders = False
-        return _asked(client, text, **body)
+        return _asked(client, prompt, **body)

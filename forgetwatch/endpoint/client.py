@@ -121,8 +121,8 @@ class Client:
     def _words(self, response: httpx2.Response, answer: dict[str, Any]) -> str:
         error = answer.get("error", answer)
         words = error.get("message", error.get("detail")) if isinstance(error, dict) else error
-        text = one_line(str(words or response.text or "an empty answer"))
-        return (text.replace(self._key, "***") if self._key else text)[:200]
+        message = one_line(str(words or response.text or "an empty answer"))
+        return (message.replace(self._key, "***") if self._key else message)[:200]
 
 
 def _json(response: httpx2.Response) -> dict[str, Any]:

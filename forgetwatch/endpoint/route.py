@@ -67,15 +67,15 @@ def find_route(client: Client, probe: Probe) -> Route:
     Raises:
         ScoringError: If the probe needs what the server does not prove, or there is no answer.
     """
-    asked = [item for item in probe if item.choices and not item.is_passage][:TRIED]
+    questions = [item for item in probe if item.choices and not item.is_passage][:TRIED]
     needing = [item for item in probe if item.is_passage or not _is_asked(item, probe)][:TRIED]
-    if (not asked and not needing) or probe.scoring == "generate":
+    if (not questions and not needing) or probe.scoring == "generate":
         return Route(way="written", probe=probe)
     why = "the probe asks for letters"
     if probe.scoring == "loglikelihood":
-        why = _unproven(client, probe, asked or needing)
+        why = _unproven(client, probe, questions or needing)
         if not why:
-            line = f"options by log-likelihood, proved on {len(asked or needing)} questions"
+            line = f"options by log-likelihood, proved on {len(questions or needing)} questions"
             return Route(way="log-likelihood", probe=probe, line=line)
     if needing:
         raise ScoringError(
@@ -93,14 +93,14 @@ def _by_letters(client: Client, probe: Probe, why: str) -> Route:
     # Worked examples end in the text of an option, and not in a letter.
     items = [replace(item, shots="") if item.choices else item for item in probe]
     listed = replace(probe, items=items, scoring="letters", norm="sum")
-    asked = [item for item in items if item.choices][:TRIED]
+    questions = [item for item in items if item.choices][:TRIED]
     tried = f"options by the log-probabilities of their letters, since {why}"
     for lettered in (listed, replace(listed, rendering="chat")):
         for top in _TOPS:
             with suppress(RefusedError, UnreadableError):
                 is_seen = [
                     letters(client, rendered(item, lettered), len(item.choices), top=top)[1]
-                    for item in asked
+                    for item in questions
                 ]
                 if 2 * sum(is_seen) >= len(is_seen):
                     line = f"{tried} ({lettered.rendering})"
@@ -110,31 +110,31 @@ def _by_letters(client: Client, probe: Probe, why: str) -> Route:
     for rendering in _RENDERINGS:
         lettered = replace(listed, scoring="generate", rendering=rendering, decoding=decoding)
         with suppress(RefusedError):
-            written(client, rendered(asked[0], lettered), decoding, seed=0, stop=())
+            written(client, rendered(questions[0], lettered), decoding, seed=0, stop=())
             line = f"options by a written letter, since {why}, and letters have no log-probability"
             return Route(way="written", probe=lettered, line=f"{line} ({rendering})")
     raise ScoringError(f"{client.address}: it answers neither /completions nor /chat/completions")
 
 
-def _unproven(client: Client, probe: Probe, asked: Sequence[Item]) -> str:
+def _unproven(client: Client, probe: Probe, questions: Sequence[Item]) -> str:
     # The reason, or an empty text.
-    if any(probe.rendering_of(item) == "chat" for item in asked):
+    if any(probe.rendering_of(item) == "chat" for item in questions):
         return "a chat template cannot be echoed"
     if probe.norm == "unconditional":
         return "options without their prompt have no log-probability"
     proofs = 0
     try:
-        for item in asked:
-            text = rendered(item, probe)
-            ends = [echoed(client, text, choice) for choice in text.choices]
+        for item in questions:
+            prompt = rendered(item, probe)
+            ends = [echoed(client, prompt, choice) for choice in prompt.choices]
             if len(ends) > 1 and len({end.logprob for end in ends}) == 1:
                 return "it returns one number for unlike options"
             # The generated token again, as a part of the prompt.
-            last = ends[-1]
-            longer = replace(text, context=f"{text.context}{text.choices[-1]}")
-            again = echoed(client, longer, last.next_token)
-            if again.text == last.next_token and again.tokens == 1:
-                if abs(again.logprob - last.next_logprob) > _CLOSE:
+            end = ends[-1]
+            longer = replace(prompt, context=f"{prompt.context}{prompt.choices[-1]}")
+            repeated = echoed(client, longer, end.next_token)
+            if repeated.ending == end.next_token and repeated.tokens == 1:
+                if abs(repeated.logprob - end.next_logprob) > _CLOSE:
                     return "its log-probabilities are of other tokens than they stand at"
                 proofs += 1
     except RefusedError as error:

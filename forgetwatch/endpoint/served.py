@@ -94,16 +94,20 @@ class _Questions:
         }
 
     def answer(self, number: int, sample: int) -> dict[str, Any]:
-        """Ask one question: columns of its row, as JSON values."""
+        """Ask a question.
+
+        Returns:
+            Columns of the row, as JSON values.
+        """
         item: Item = self.route.probe[number]
-        text = rendered(item, self.route.probe)
-        sent = json.dumps([text.context, text.choices]).encode()
+        prompt = rendered(item, self.route.probe)
+        sent = json.dumps([prompt.context, prompt.choices]).encode()
         columns = {"prompt_hash": hashlib.sha256(sent).hexdigest()[:16], "sample": sample}
         is_graded = self.route.probe.is_generated(item) and item.judge is None
         try:
-            if why := text.unscored or (ungradable_reason(item) if is_graded else ""):
+            if why := prompt.unscored or (ungradable_reason(item) if is_graded else ""):
                 return columns | unscored_columns(why)
-            return columns | self._columns(item, text, sample)
+            return columns | self._columns(item, prompt, sample)
         except UnreadableError as error:
             return columns | unscored_columns(f"of the server's answer: {error}")
         except RefusedError as error:
@@ -111,27 +115,27 @@ class _Questions:
                 raise
             return columns | unscored_columns(f"the server refuses it ({error.why})")
 
-    def _columns(self, item: Item, text: Rendered, sample: int) -> dict[str, Any]:
+    def _columns(self, item: Item, prompt: Rendered, sample: int) -> dict[str, Any]:
         client, probe = self.client, self.route.probe
         if probe.is_generated(item):
             decoding = Decoding.of(probe.decoding)
             stop = (*decoding.stop, *stops_of(item, probe))
             seed = decoding.seed + sample + _SECOND * self.is_second
-            answer = written(client, text, decoding, seed=seed, stop=stop)
+            answer = written(client, prompt, decoding, seed=seed, stop=stop)
             return graded_columns(item, decoding=decoding, stop=stop, **answer)
         if self.route.way == "letters" and item.choices:
-            logprobs, is_seen = letters(client, text, len(item.choices), top=self.route.top)
-            unit = lengths(text.choices, [1] * len(logprobs))
+            logprobs, is_seen = letters(client, prompt, len(item.choices), top=self.route.top)
+            unit = lengths(prompt.choices, [1] * len(logprobs))
             columns = choice_columns(item, logprobs, unit, norm="sum")
             return columns if is_seen else columns | _NO_LETTER
-        ends = [echoed(client, text, choice) for choice in text.choices]
+        ends = [echoed(client, prompt, choice) for choice in prompt.choices]
         if item.is_passage:
-            return passage_columns(ends[0].logprob, ends[0].text, ends[0].tokens)
+            return passage_columns(ends[0].logprob, ends[0].ending, ends[0].tokens)
         logprobs = np.array([end.logprob for end in ends])
         if not item.choices:  # the answer was read, and nothing was chosen among options
             is_right = any(end.is_greedy for end in ends)
             return {"choice_logprobs": logprobs.tolist(), "correct": is_right}
-        unit = lengths(text.choices, [end.tokens for end in ends])
+        unit = lengths(prompt.choices, [end.tokens for end in ends])
         return choice_columns(item, logprobs, unit, norm=probe.norm)
 
 
@@ -213,12 +217,12 @@ def _ask_all(
     questions: _Questions, kept: KeptAnswers, concurrency: int, progress: Progress | None
 ) -> None:
     # What is not kept yet.
-    asked = {key: place for key, place in questions.all.items() if kept.get(key) is None}
+    missing = {key: at for key, at in questions.all.items() if kept.get(key) is None}
     total = len(questions.all)
     pool = ThreadPoolExecutor(concurrency)
-    futures = {pool.submit(questions.answer, *place): key for key, place in asked.items()}
+    futures = {pool.submit(questions.answer, *at): key for key, at in missing.items()}
     try:
-        for count, future in enumerate(as_completed(futures), total - len(asked) + 1):
+        for count, future in enumerate(as_completed(futures), total - len(missing) + 1):
             kept.add({futures[future]: future.result()})
             if progress:
                 progress(Done(count=count, total=total, share=count / total))
@@ -227,24 +231,24 @@ def _ask_all(
 
 
 def _is_same(questions: _Questions, kept: KeptAnswers) -> bool:
-    """Does any of the first questions get its answer again?"""
+    """Does any of the first questions get the same answer now?"""
     if Decoding.of(questions.route.probe.decoding).temperature:  # a sample is another each time
         return True
-    first = [pair for pair in questions.all.items() if kept.get(pair[0]) is not None][:TRIED]
-    again = [_is_again(kept.get(key), questions.answer(*place)) for key, place in first]
-    return any(again) or not again
+    pairs = [pair for pair in questions.all.items() if kept.get(pair[0]) is not None][:TRIED]
+    results = [_is_again(kept.get(key), questions.answer(*at)) for key, at in pairs]
+    return any(results) or not results
 
 
-def _is_again(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+def _is_again(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> bool:
     if numbers := earlier.get("choice_logprobs"):
-        change = np.abs(np.subtract(numbers, now.get("choice_logprobs") or np.nan))
+        change = np.abs(np.subtract(numbers, later.get("choice_logprobs") or np.nan))
         return bool(change.max() <= _OTHER)
-    texts = [str(answer.get("output"))[:_BEGINNING] for answer in (earlier, now)]
+    texts = [str(answer.get("output"))[:_BEGINNING] for answer in (earlier, later)]
     return texts[0] == texts[1]
 
 
 def _facts(client: Client) -> dict[str, Any]:
-    """Facts of the server about its model; the client asks that model from now on."""
+    """Read facts of the model, which the client asks from now on."""
     models: dict[str, Any] = {}
     with suppress(RefusedError):  # some servers list none
         models = {str(model["id"]): model for model in client.ask("/models").get("data") or []}

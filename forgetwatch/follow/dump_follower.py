@@ -159,9 +159,11 @@ class DumpFollower:
         else:
             self._out.deliver(added, started=started, max_steps=None)
 
-    def _begin(self, first: Snapshot) -> Run:
+    def _begin(self, first_look: Snapshot) -> Run:
         base = self._settings.base
-        start = read_step([Path(base)], metric=self._metric, rule=self._rule) if base else first
+        start = (
+            read_step([Path(base)], metric=self._metric, rule=self._rule) if base else first_look
+        )
         table = named(start, _TASK).table
         rows = table.filter(table["sample"].to_numpy() == 0).to_pylist()
         probe = Probe(
@@ -189,8 +191,8 @@ class DumpFollower:
         table = named(look, _TASK).table
         keys = zip(table["task"].to_pylist(), table["item_id"].to_pylist(), strict=True)
         column = pa.array([hashes.get(key, key[1]) for key in keys], pa.string())
-        place = table.column_names.index("content_hash")
-        table = table.set_column(place, "content_hash", column)
+        position = table.column_names.index("content_hash")
+        table = table.set_column(position, "content_hash", column)
         meta = {**look.meta, "probe": of_probe, "step": step, SAMPLED: True}
         return replace(look, table=table, meta=meta)
 

@@ -259,7 +259,7 @@ class CheckpointStore:
         return dict(sorted(named_paths.items()))
 
     def others(self) -> list[str]:
-        """Names of folders below the root, and numbered ones in these."""
+        """Names of folders below the root, and of numbered folders in these."""
         try:
             below = [
                 folder["name"].rstrip("/")
@@ -288,7 +288,7 @@ class CheckpointStore:
         return any(self._fs.exists(f"{self._root}/{name}") for name in ("config.json", ADAPTER))
 
     def read(self, step: int, name: str) -> SavedCheckpoint | None:
-        """Read the checkpoint of a step as it is now.
+        """Read the present checkpoint of a step.
 
         Returns:
             The checkpoint, or None if it is gone.
@@ -410,7 +410,7 @@ class CheckpointStore:
             yield Path(copies) / checkpoint.model
 
     def check_unchanged(self, checkpoint: SavedCheckpoint) -> None:
-        """Refuse a checkpoint that was written again since it was seen.
+        """Refuse a checkpoint that was written again meanwhile.
 
         Raises:
             CheckpointGoneError: If its files are of both times.

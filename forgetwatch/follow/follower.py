@@ -114,7 +114,7 @@ class _Base:
             )
 
     def tokenizer_for(self, checkpoint: Path) -> str | None:
-        """Folder or id of the tokenizer for a checkpoint without one.
+        """Folder or id of the tokenizer for a checkpoint without a tokenizer.
 
         Returns:
             The base's, or None if the checkpoint has a tokenizer.

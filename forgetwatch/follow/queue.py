@@ -101,7 +101,7 @@ class CheckpointQueue:
 
     @property
     def is_over(self) -> bool:
-        """Is the last checkpoint that of the training's last step?"""
+        """Has the last checkpoint the number of the training's last step?"""
         return self.latest is not None and self.latest.is_last
 
     @property

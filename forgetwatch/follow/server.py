@@ -57,7 +57,7 @@ class CheckpointServer:
         self._ask = partial(score_endpoint, loading=loading)
 
     def measure(self, folder: str, run: Run) -> tuple[Snapshot, Snapshot | None]:
-        """Measure one checkpoint for a run.
+        """Measure a checkpoint for a run.
 
         Before the first look the rendering of open questions is chosen.
 
@@ -88,11 +88,11 @@ class CheckpointServer:
             snapshots += [self._ask(address, run.probe, is_second=True)] if is_first else []
         # Of the run's questions, also where a server is asked for letters.
         of = {"fingerprint": run.probe.fingerprint}
-        first, *second = (
+        look, *second = (
             replace(taken, meta={**taken.meta, "probe": taken.meta["probe"] | of})
             for taken in snapshots
         )
-        return first, next(iter(second), None)
+        return look, next(iter(second), None)
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def _serving(
             f"{address.url}: a server answers there already; stop it, or give --endpoint and --serve "
             "another port"
         )
-    arguments = [part.replace(CHECKPOINT, folder) for part in shlex.split(command)]
+    arguments = [word.replace(CHECKPOINT, folder) for word in shlex.split(command)]
     with TemporaryDirectory() as temporary:
         output = Path(temporary) / "output"
         with output.open("wb") as file:

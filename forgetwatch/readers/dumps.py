@@ -92,18 +92,18 @@ def files_of_steps(paths: Iterable[Path], form: str = "") -> dict[int, list[Path
     Returns:
         The files of a training, or the log of another tool, by step.
     """
-    found, taken = dict[int, list[Path]](), set[Path]()
+    files, taken = dict[int, list[Path]](), set[Path]()
     for path in paths:
-        for place in [path, *(sorted(path.rglob("*")) if path.is_dir() else ())]:
-            step = step_of(place, form)
-            if step is not None and taken.isdisjoint(place.parents) and (logs := _logs(place)):
-                taken.add(place)
-                found.setdefault(step, []).extend(logs)
-    return found
+        for entry in [path, *(sorted(path.rglob("*")) if path.is_dir() else ())]:
+            step = step_of(entry, form)
+            if step is not None and taken.isdisjoint(entry.parents) and (logs := _logs(entry)):
+                taken.add(entry)
+                files.setdefault(step, []).extend(logs)
+    return files
 
 
 def is_dumps(paths: Sequence[Path], form: str = "") -> bool:
-    """Are these the files of a training, and not its run folders?"""
+    """Are paths the files of a training, and not run folders?"""
     return bool(form or files_of_steps(paths) or any(map(tools.is_dump, _answers(paths))))
 
 
@@ -114,22 +114,22 @@ def _answers(paths: Iterable[Path]) -> list[Path]:
         for path in paths
         for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
         if file.is_file() and file.suffix in SUFFIXES and not _TOTALS.match(file.name)
-        if not any(part.startswith(RUN_FOLDER) for part in file.parts)
+        if not any(name.startswith(RUN_FOLDER) for name in file.parts)
     ]
 
 
-def _logs(place: Path) -> list[Path]:
+def _logs(folder: Path) -> list[Path]:
     # Of the folder of a step: the files of a training in it, else it is the log of another tool.
-    answers = _answers([place])
-    is_model = any((place / name).is_file() for name in MODEL_FILES)
-    log = [place] if answers and not is_model else []
+    answers = _answers([folder])
+    is_model = any((folder / name).is_file() for name in MODEL_FILES)
+    log = [folder] if answers and not is_model else []
     return [file for file in answers if tools.is_dump(file)] or log
 
 
 def read_step(
     files: Sequence[Path], *, metric: str | None = None, rule: OutcomeRule = UPPER_HALF
 ) -> Snapshot:
-    """Read the answers of one step, with the text of every question.
+    """Read the answers of a step, with the text of every question.
 
     Several files are sets of questions, each a category.
 
@@ -193,23 +193,23 @@ def read_dumps(
         )
     if base is not None:
         looks[-1] = read_step(_logs(base) or [base], metric=metric, rule=rule)
-    first = min(looks)
-    start = "the base" if first < 0 else f"step {first}"
+    start = min(looks)
+    name = "the base" if start < 0 else f"step {start}"
     for step in sorted(looks):
-        if unlike := unlike_questions(looks[first], looks[step]):
-            failed[step] = f"{unlike} than {start}"
+        if unlike := unlike_questions(looks[start], looks[step]):
+            failed[step] = f"{unlike} than {name}"
             del looks[step]
     if len(looks) == 1 and failed:
         raise SnapshotError(
-            f"{paths[0]}: no step can be compared with {start}: step {min(failed)} has "
+            f"{paths[0]}: no step can be compared with {name}: step {min(failed)} has "
             f"{failed[min(failed)]}; needed the same questions at each step"
         )
-    made = (
+    dated = (
         replace(look, meta={**look.meta, "step": step, SAMPLED: True})
         for step, look in sorted(looks.items())
     )
     notes = _notes(looks, failed, [step for step in sorted(files) if _is_twice(files[step])])
-    return Dumps(tuple(made), tuple(sorted(failed.items())), notes)
+    return Dumps(tuple(dated), tuple(sorted(failed.items())), notes)
 
 
 def _read_files(
@@ -234,16 +234,16 @@ def _read_files(
 def _notes(
     looks: Mapping[int, Snapshot], failed: Mapping[int, str], twice: Sequence[int]
 ) -> tuple[str, ...]:
-    first = min(looks)
+    start = min(looks)
     notes = [f"step {count(step)} is left out: {why}" for step, why in sorted(failed.items())]
     if twice:
         notes.append(
             f"steps that are there twice: {some_of(twice, 5)}; the files that were written last count"
         )
     notes += _gaps(sorted({*looks, *failed} - {-1}))
-    if first > 0:
+    if start > 0:
         notes.append(
-            f"no file of step 0: counted from step {count(first)}, and what was lost before does "
+            f"no file of step 0: counted from step {count(start)}, and what was lost before does "
             "not show; --base names outcomes of the model before"
         )
     if all(look.missing("k") for look in looks.values()):
@@ -251,17 +251,17 @@ def _notes(
     return tuple(notes)
 
 
-def unlike_questions(first: Snapshot, look: Snapshot) -> str:
+def unlike_questions(baseline: Snapshot, look: Snapshot) -> str:
     """Say how the answers of a step are about other questions.
 
     Returns:
         The words, or an empty text if they are about the same.
     """
-    keys, keys_of_first = sorted(look.item_keys), sorted(first.item_keys)
-    if keys == keys_of_first:
+    keys, keys_before = sorted(look.item_keys), sorted(baseline.item_keys)
+    if keys == keys_before:
         return ""
-    fewer = "fewer" if len(keys) < len(keys_of_first) else "more"
-    return f"{fewer} answers" if len(keys) != len(keys_of_first) else "other questions"
+    fewer = "fewer" if len(keys) < len(keys_before) else "more"
+    return f"{fewer} answers" if len(keys) != len(keys_before) else "other questions"
 
 
 def _is_twice(files: Sequence[Path]) -> bool:
@@ -281,12 +281,12 @@ def named(look: Snapshot, name: str) -> Snapshot:
 def _gaps(steps: Sequence[int]) -> list[str]:
     # Steps that a regular interval would have.
     gaps = [after - before for before, after in pairwise(steps)]
-    every = int(median(gaps)) if len(gaps) > 2 else 0
+    interval = int(median(gaps)) if len(gaps) > 2 else 0
     missing = [
         step
         for before, after in pairwise(steps)
-        for step in range(before + every, after, every or 1)
-        if every and (after - before) % every == 0
+        for step in range(before + interval, after, interval or 1)
+        if interval and (after - before) % interval == 0
     ]
     return [f"steps without a file: {some_of(list(map(str, missing)), 5)}"] if missing else []
 

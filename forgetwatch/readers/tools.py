@@ -382,7 +382,7 @@ def _files(folder: Path, tool: Tool) -> list[Path]:
 
 
 def recognises(path: Path) -> bool:
-    """Is a file, or a folder of files, from one of the tools?"""
+    """Is a file, or a folder of files, from a known tool?"""
     return find_tool(path) is not None
 
 
@@ -392,7 +392,7 @@ def is_dump(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Snapshot:
-    """Read the outcomes in a file or folder of one of the tools."""
+    """Read the outcomes in a file or folder of a known tool."""
     tool = find_tool(path)
     if tool is None:
         raise SnapshotError(

@@ -136,7 +136,7 @@ class ForgetWatchCallback(TrainerCallback):
 
     @property
     def probe(self) -> Probe:
-        """The questions of the run; before its training those that are named."""
+        """Questions of the run, or the named probe before the training."""
         if self._training is not None:
             return self._training.run.probe
         return self.settings.probe or load_probe("standard")
@@ -160,7 +160,7 @@ class ForgetWatchCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Take the baseline, or restore that of a resumed run."""
+        """Take the baseline, or restore the baseline of a resumed run."""
         trainer = self._trainer_of(args)
         check_trainer(trainer, args, own=type(self), composite=self.settings.composite)
         checkpoint = resume_checkpoint()
@@ -280,7 +280,7 @@ class ForgetWatchCallback(TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Show the table, after a last look if one was left out."""
+        """Show the table, after a last look if that was left out."""
         if self._training is not None:
             self._training.finish(state, control, kwargs)
 

@@ -47,7 +47,7 @@ def remember_trained(model: nn.Module, run: Run) -> None:
 
 
 def facts_of(model: nn.Module, tokenizer: Any) -> dict[str, Any]:
-    """What two stages of one model have in common.
+    """Facts that two stages of a model have in common.
 
     The facts include whether the model was loaded from a folder or by a name.
     """

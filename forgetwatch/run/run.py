@@ -174,7 +174,7 @@ class Run:
             on_main_process(self.folder.release)
 
     def due(self, step: int, *, at_save: bool = False, at_epoch: bool = False) -> bool:
-        """Is a look due after so many steps, and not taken?
+        """Is a look due after a number of steps, and not taken?
 
         Steps that are saved, or end an epoch, may have looks.
 
@@ -189,7 +189,7 @@ class Run:
     def add(
         self, snapshot: Snapshot, *, step: int, null: Snapshot | None = None, seconds: float = 0.0
     ) -> Look:
-        """Add a look: compare it with the baseline, and store it.
+        """Add a look: compare with the baseline, and store.
 
         The first look is the baseline.
 

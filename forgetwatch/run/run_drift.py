@@ -230,7 +230,7 @@ class RunDrift:
                 self._token_budget, self._unsaved = token_budget, self.completions is not None
 
     def log_if_lost(self, checksum: str | None) -> None:
-        """Log why a resumed run has no drift, if it should have."""
+        """Log why a resumed run has no drift, if drift is expected."""
         if not self._wanted or self.completions is not None:
             return
         gone = f"the completions of the base ({COMPLETIONS}) are gone"
@@ -239,7 +239,7 @@ class RunDrift:
         self._wanted = False
 
     def save(self, folder: Path) -> None:
-        """Write the completions, or delete those no longer needed.
+        """Write the completions, or delete what is no longer needed.
 
         Written into a run folder that lacks them.
         """

@@ -260,7 +260,7 @@ class Command:
         return "{checkpoint" in self.template
 
     def start(self, *, step: int, output_dir: Path, folder: Path) -> None:
-        """Start the command without a shell, in a session of its own.
+        """Start the command without a shell, in a new session.
 
         It outlives the run.
         """

@@ -143,7 +143,7 @@ class Schedule:
         return min(max(len(self.required - {0}), _FEWEST_LOOKS), len(self.steps - {0}))
 
     def has_look(self, step: int, *, at_save: bool = False, at_epoch: bool = False) -> bool:
-        """Is there a look after so many steps?
+        """Is there a look after a number of steps?
 
         The steps are then saved, or end an epoch.
         """
@@ -170,7 +170,7 @@ class Schedule:
         )
 
     def thinned(self, looks: int, *, after: int = 0) -> Self:
-        """Schedule with at most so many looks after a step.
+        """Schedule with a limited number of looks after a step.
 
         Earlier looks stay, and at least three in all. Of saves the first and the last stay, and of
         the others those farthest from the looks that are kept. Events that are not known beforehand
@@ -420,7 +420,7 @@ class Budget:
         return step == self._checked_at and not self.is_final
 
     def check(self, decision: LookPlan, *, step: int, each: float, spent: float) -> LookPlan:
-        """Drop looks from a step on, if all of them take too long.
+        """Drop looks from a step on, if all together take too long.
 
         Args:
             decision: The decision so far.

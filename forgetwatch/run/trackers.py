@@ -99,7 +99,7 @@ class Tracker:
         """Send the flipped items, if the tracker can show a table; the first row has the columns."""
 
     def text(self, name: str, text: str, *, step: int, writers: Sequence[Any]) -> None:
-        """Send a text, if the tracker can show one.
+        """Send a text, if the tracker can show texts.
 
         A later text of that name may replace this one.
         """

@@ -193,7 +193,7 @@ def chosen_by(args: TrainingArguments) -> str | None:
 
 
 def tokenizer_of(kwargs: Mapping[str, Any]) -> Any:
-    """Tokenizer among an event's arguments, or in its processor."""
+    """Tokenizer among an event's arguments, or in the processor."""
     processing_class = kwargs.get("processing_class")
     if processing_class is None:
         raise WatchError("the trainer has no tokenizer; pass processing_class=tokenizer to it")
@@ -239,7 +239,7 @@ def token_budget(args: TrainingArguments, examples: Any) -> int | None:
 
 
 def step_tokens(args: TrainingArguments, examples: Any) -> float | None:
-    """Tokens of an optimizer step in one process.
+    """Tokens of an optimizer step in a process.
 
     The tokens are estimated from examples spread over the data set. Of online methods the examples
     are prompts alone, and a step takes what generating takes.

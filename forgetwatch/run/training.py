@@ -82,7 +82,7 @@ class Training:
             log(line)
 
     def trackers(self, state: TrainerState, control: TrainerControl) -> TrainerLogger:
-        """Trackers of the trainer, for one event."""
+        """Trackers of the trainer, for an event."""
         return TrainerLogger(
             self.trainer,
             state,
@@ -99,7 +99,7 @@ class Training:
         self.has_ended, self.is_restarted = False, True
 
     def look(self, state: TrainerState, control: TrainerControl, event: dict[str, Any]) -> None:
-        """Take the look of this step, and hand it to the sinks.
+        """Take the look of this step for the sinks.
 
         A look that failed is not tried by another event.
         """
@@ -193,13 +193,13 @@ class Training:
             self.start_command(step, is_saved=True)
 
     def carry(self, step: int) -> None:
-        """Copy the history of the run into its checkpoint at `step`."""
+        """Copy the history of the run into the checkpoint at `step`."""
         if rank() == 0:
             with self.failures.tolerate("storing the history in the checkpoint", step=step):
                 self.run.carry(step, completions=self.settings.share_text)
 
     def start_command(self, step: int, *, is_saved: bool) -> None:
-        """Start the user's command after the look of a step, or after its save."""
+        """Start the user's command after the look or the save of a step."""
         command, folder = self.settings.on_look, self.run.folder
         if command is not None and command.needs_checkpoint == is_saved and rank() == 0:
             with self.failures.tolerate("starting the command", step=step):
@@ -264,7 +264,7 @@ class Training:
             control.should_save = False
 
     def finish(self, state: TrainerState, control: TrainerControl, event: dict[str, Any]) -> None:
-        """Take the last look if it was left out, note the end, and show the table."""
+        """Take a last look that was left out, note the end, and show the table."""
         run, step, args = self.run, state.global_step, self.trainer.args
         guard, max_steps = self.settings.guard, self.budget.schedule.max_steps
         self.has_ended = True
@@ -350,7 +350,7 @@ class Training:
 
 
 def memory_of(state: TrainerState) -> dict[str, Any] | None:
-    """What a checkpoint knows of its run.
+    """Facts of the run that a checkpoint holds.
 
     Returns:
         JSON values, or None for a checkpoint of a training without a watch.

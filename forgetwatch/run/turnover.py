@@ -89,7 +89,7 @@ class Turnover:
 
     @property
     def line(self) -> str:
-        """Sentence on the training's prompts; empty before one came again."""
+        """Sentence on the training's prompts; empty before any came again."""
         if not self.again:
             return ""
         return (

@@ -119,7 +119,7 @@ def check_generated(probe: Probe) -> None:
 
 
 def stops_of(item: Item, probe: Probe) -> tuple[str, ...]:
-    """Texts that end the answer to an item, beside those of the probe.
+    """Texts that end the answer to an item, beside the stops of the probe.
 
     After worked examples a model goes on with a question of its own.
     """

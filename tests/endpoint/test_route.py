@@ -114,9 +114,9 @@ def test_worked_examples_are_left_out_where_letters_are_asked(stub: Stub) -> Non
 def test_a_token_across_the_border_belongs_to_the_end(stub: Stub) -> None:
     with Client(Address.of(f"{stub.url}#base")) as client:
         end = echoed(client, text("w1 w2"), "x w3")
-        assert (end.text, end.tokens) == (" w2x w3", 2)
+        assert (end.ending, end.tokens) == (" w2x w3", 2)
         spaced = echoed(client, text("w1 w2 "), "w3")
-        assert (spaced.text, spaced.tokens) == (" w3", 1)
+        assert (spaced.ending, spaced.tokens) == (" w3", 1)
         tokens = words("w1 w2x w3")
         assert end.logprob == logprob(tokens[:1], tokens[1]) + logprob(tokens[:2], tokens[2])
 

@@ -39,6 +39,9 @@ from forgetwatch.ranges import check_ranges
 FORMAT: Final = "forgetwatch/snapshot@5"
 """Value of ``format`` in the metadata; its number rises whenever a stored field changes."""
 
+SAMPLED: Final = "sampled"
+"""Metadata of outcomes of a training's own validation, whose answers may be sampled."""
+
 SCHEMA: Final = pa.schema(
     [
         ("item_id", pa.string()),  # stable name; unique by (task, item_id, sample)

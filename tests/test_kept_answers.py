@@ -1,5 +1,6 @@
 """A file of answers that only grows: what is whole is kept, and what was cut is asked again."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,12 +32,14 @@ def test_answers_are_there_again(tmp_path: Path) -> None:
     ],
     ids=["cut", "changed", "more"],
 )
-def test_a_row_that_is_not_whole_is_not_answered(tmp_path: Path, damage: object) -> None:
+def test_a_row_that_is_not_whole_is_not_answered(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
     path = tmp_path / "s.answers"
     kept = KeptAnswers(path, 1)
     kept.add({"a": "first"})
     kept.add({"z": "right"})
-    path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
+    path.write_bytes(damage(path.read_bytes()))
     again = KeptAnswers(path, 1)
     assert again.get("a") == "first"
     assert again.get("b") is None

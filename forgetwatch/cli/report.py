@@ -54,7 +54,7 @@ from forgetwatch.policy.policy import load_policy
 from forgetwatch.policy.ruling import Sides
 from forgetwatch.probes.nearness import answers_of, category_words, nearness_to
 from forgetwatch.probes.row_files import training_texts
-from forgetwatch.readers.dumps import SAMPLED, is_dumps, read_dumps, read_step
+from forgetwatch.readers.dumps import is_dumps, read_dumps, read_step
 from forgetwatch.report.advice import PAGE, Advice, advise, proposed
 from forgetwatch.report.card import CARD, write_card
 from forgetwatch.report.eight_lines import first_table, run_label
@@ -64,6 +64,7 @@ from forgetwatch.report.stage_tables import paths_sentence, stage_lines
 from forgetwatch.report.terminal import comparison_detail, first_lines
 from forgetwatch.run_folder.contents import find_run_folder, is_run_folder, run_probe
 from forgetwatch.run_folder.description import REPORT, RUN_FOLDER, Ending
+from forgetwatch.snapshot import SAMPLED
 from forgetwatch.text import count, fit_ends, one_line, percent, run_name
 
 _CATEGORIES: Final = 8

@@ -343,13 +343,12 @@ def check_prompts(
 def _are_plain_texts(before: Snapshot, after: Snapshot) -> bool:
     # One hash is of a text that a server was sent, one of token ids; both are the probe's own text.
     sides = (before, after)
-    asked = [side.meta.get("probe") or {} for side in sides]
-    is_one_probe = asked[0].get("fingerprint") == asked[1].get("fingerprint") is not None
-    is_plain = asked[0].get("rendering") == "plain"  # answers are generated in one of their own
+    probe, other = (side.meta.get("probe") or {} for side in sides)
     return (
         ("server" in before.meta) != ("server" in after.meta)
-        and is_one_probe
-        and is_plain
+        and probe.get("fingerprint") == other.get("fingerprint") is not None
+        and probe.get("rendering") == "plain"
+        # Answers are generated in a rendering of their own.
         and all(side.missing("output") for side in sides)
     )
 

@@ -52,7 +52,7 @@ from forgetwatch.metrics.intervals import Interval, newcombe
 from forgetwatch.metrics.margin_change import FEWEST
 from forgetwatch.metrics.shrinkage import shrunk
 from forgetwatch.metrics.transitions import Cells
-from forgetwatch.readers.dumps import SAMPLED
+from forgetwatch.snapshot import SAMPLED
 from forgetwatch.text import count, one_line
 
 Answer = Literal["PASS", "FAIL", "INCONCLUSIVE"]

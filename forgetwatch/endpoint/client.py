@@ -3,8 +3,7 @@
     429, 5xx, a cut answer, no connection     asked again after 0.5, 1, 2, ... 60 s, or as the server says
     other refusals                            `RefusedError`, with the server's own words
 
-httpx2 is the client of huggingface_hub too. The package openai hides retries, and drops what it
-does not know: the offsets of a prompt's tokens are such.
+httpx2 comes with huggingface_hub. The package openai would be one more dependency, for three routes.
 """
 
 import random

@@ -26,11 +26,11 @@ from forgetwatch.grading.outcome_rule import OutcomeRule
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log
-from forgetwatch.readers.dumps import SAMPLED, files_of_steps, named, read_step, unlike_questions
+from forgetwatch.readers.dumps import files_of_steps, named, read_step, unlike_questions
 from forgetwatch.readers.log import QuestionText
 from forgetwatch.run.run import Run
 from forgetwatch.run_folder.description import FOLLOW_FOLDER
-from forgetwatch.snapshot import Snapshot
+from forgetwatch.snapshot import SAMPLED, Snapshot
 
 _TASK: Final = "answers"
 """Task of questions that name none: the folder may be moved."""

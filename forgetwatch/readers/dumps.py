@@ -26,7 +26,7 @@ from forgetwatch.grading.outcome_rule import UPPER_HALF, OutcomeRule
 from forgetwatch.readers import tools
 from forgetwatch.readers.log import Reading
 from forgetwatch.readers.outcomes import MODEL_FILES, SUFFIXES, load_snapshot
-from forgetwatch.snapshot import Snapshot
+from forgetwatch.snapshot import SAMPLED, Snapshot
 from forgetwatch.text import count
 
 PLACE: Final = "{N}"
@@ -36,14 +36,11 @@ _STEP: Final = re.compile(
     r"(?:step|iter(?:ation)?|epoch|checkpoint|ckpt|completions|version|update)s?[-_=]?(\d+)",
     re.IGNORECASE,
 )
-RUN_FOLDER: Final = "_forgetwatch"
+_OWN_FOLDERS: Final = "_forgetwatch"
 """Beginning of the names of folders that hold looks of ours."""
 
 _TOTALS: Final = re.compile(r"aggregated_results|results_|summary|config|args")
 """Beginnings of names of files beside the answers."""
-
-SAMPLED: Final = "sampled"
-"""Metadata of outcomes of a training's own validation, whose answers may be sampled."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +111,7 @@ def _answers(paths: Iterable[Path]) -> list[Path]:
         for path in paths
         for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
         if file.is_file() and file.suffix in SUFFIXES and not _TOTALS.match(file.name)
-        if not any(name.startswith(RUN_FOLDER) for name in file.parts)
+        if not any(name.startswith(_OWN_FOLDERS) for name in file.parts)
     ]
 
 

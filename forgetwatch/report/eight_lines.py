@@ -28,11 +28,11 @@ from forgetwatch.comparing.verdict import TOLERANCE, Tolerance
 from forgetwatch.measures.graded import GRADED
 from forgetwatch.measures.scores import PASSAGES
 from forgetwatch.policy.ruling import PolicyResult
-from forgetwatch.readers.dumps import SAMPLED
 from forgetwatch.report.advice import more_of_run
 from forgetwatch.report.best_look import RunLook, look_to_keep
 from forgetwatch.report.side_names import model_names, shortened
 from forgetwatch.run_folder.description import RUN_FOLDER
+from forgetwatch.snapshot import SAMPLED
 from forgetwatch.text import count, listed, one_line, passages, percent, run_name, short_name
 
 _NOTHING: Final = "no checkpoint to keep: every look forgot"

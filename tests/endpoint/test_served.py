@@ -8,6 +8,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +21,8 @@ from forgetwatch.errors import ScoringError, SnapshotError
 from forgetwatch.loading import Loading
 
 
-def score(stub: Stub, asked: Probe, **options: object) -> Snapshot:
-    return score_endpoint(f"{stub.url}#base", asked, **options)  # type: ignore[arg-type]
+def score(stub: Stub, asked: Probe, **options: Any) -> Snapshot:
+    return score_endpoint(f"{stub.url}#base", asked, **options)
 
 
 def expected(item: Item, choice: str) -> float:
@@ -30,9 +31,9 @@ def expected(item: Item, choice: str) -> float:
     return sum(logprob(whole[:n], whole[n]) for n in range(len(before), len(whole)))
 
 
-def written(count: int = 6, **item: object) -> Probe:
+def written(count: int = 6, **item: Any) -> Probe:
     items = [
-        Item(id=f"o{n}", task="t", prompt=f"Say w{n} :", answer="w1", match="contains", **item)  # type: ignore[arg-type]
+        Item(id=f"o{n}", task="t", prompt=f"Say w{n} :", answer="w1", match="contains", **item)
         for n in range(count)
     ]
     return Probe(items)
